@@ -1,0 +1,5 @@
+"""Run the command line with ``python -m coembed``."""
+
+from coembed.cli import main
+
+main()

@@ -1,0 +1,464 @@
+"""Files in and out: shapes, operators, maps, truth. No mathematics.
+
+Readers keep rows as they are in the file; writers are atomic and overwrite nothing unasked.
+"""
+
+import hashlib
+import io
+import json
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+from scipy.sparse import csc_array
+
+from coembed.errors import FileFormatError, InputError
+from coembed.shapes import Correspondence, Operators, Shape
+
+__all__ = [
+    "READERS",
+    "check_readable",
+    "check_writable",
+    "read",
+    "read_matches",
+    "read_operators",
+    "read_pairs",
+    "read_truth",
+    "read_vts",
+    "write",
+    "write_array",
+    "write_bytes",
+    "write_matches",
+    "write_operators",
+]
+
+log = logging.getLogger(__name__)
+
+
+# ------------------------------------------------------------------------------- plain bytes
+
+
+def check_readable(path: Path) -> None:
+    """Raise `FileFormatError` unless ``path`` is a file that can be opened."""
+    if not path.exists():
+        raise FileFormatError(f"{path}: no such file")
+    if path.is_dir():
+        raise FileFormatError(f"{path}: is a folder; expected a file")
+    if not os.access(path, os.R_OK):
+        raise FileFormatError(f"{path}: cannot be read (permission denied)")
+
+
+def check_writable(path: Path, *, force: bool = False) -> None:
+    """Raise `InputError` unless ``path`` can be written without losing anything."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; expected the name of a file to write")
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists already; choose another name or add --force")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent} to write into")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path}: the folder {path.parent} cannot be written to")
+
+
+def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
+    """Write a file whole or not at all."""
+    check_writable(path, force=force)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Keep an array in a cache; a folder that cannot be written to is only a warning."""
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, stream.getvalue(), force=True)
+    except (OSError, InputError) as error:
+        log.warning("%s: not cached (%s)", path, error)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# --------------------------------------------------------------------------------- operators
+
+_OPERATORS_FORMAT = "coembed-operators-1"  # raise the number whenever prepare changes its result
+_OPERATOR_ARRAYS = ("points", "mass", "evals", "evecs", "grad_x", "grad_y", "rows", "centre")
+
+
+def read_operators(cache: Path, shape: Shape, settings: Mapping[str, Any]) -> Operators | None:
+    """Operators of this content and these settings from a cache folder, or None."""
+    path = cache / _operators_name(shape, settings)
+    try:
+        return operators_from(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        log.warning("%s: cached operators are damaged and made again (%s)", path, error)
+        return None
+
+
+def write_operators(
+    cache: Path, shape: Shape, settings: Mapping[str, Any], operators: Operators
+) -> None:
+    """Keep operators in a cache folder; a folder that cannot be written to is only a warning."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        path = cache / _operators_name(shape, settings)
+        write_bytes(path, operators_bytes(operators), force=True)
+    except (OSError, InputError) as error:
+        log.warning("%s: operators are not cached (%s)", cache, error)
+
+
+def operators_bytes(operators: Operators, **more: np.ndarray) -> bytes:
+    """Operators and further arrays as one safetensors file that holds its own checksum."""
+    arrays = {name: np.ascontiguousarray(getattr(operators, name)) for name in _OPERATOR_ARRAYS}
+    weak = operators.laplacian
+    arrays |= {"l_data": weak.data, "l_indices": weak.indices, "l_indptr": weak.indptr, **more}
+    header = {
+        "format": _OPERATORS_FORMAT,
+        "scale": operators.scale.hex(),
+        "notes": json.dumps(operators.notes),
+        "name": operators.name,
+        "sha256": _digest(arrays),
+    }
+    return to_bytes(arrays, metadata=header)
+
+
+def operators_from(path: Path) -> Operators:
+    """Read what `operators_bytes` made; ValueError if it is damaged or from another version."""
+    with safe_open(path, framework="numpy") as opened:
+        header = opened.metadata() or {}
+        arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    if header.get("format") != _OPERATORS_FORMAT or header.get("sha256") != _digest(arrays):
+        raise ValueError("checksum or version differs")
+    n = len(arrays["mass"])
+    weak = csc_array((arrays["l_data"], arrays["l_indices"], arrays["l_indptr"]), shape=(n, n))
+    return Operators(
+        **{name: arrays[name] for name in _OPERATOR_ARRAYS},
+        laplacian=weak,
+        scale=float.fromhex(header["scale"]),
+        notes=tuple(json.loads(header["notes"])),
+        name=header["name"],
+    )
+
+
+def _operators_name(shape: Shape, settings: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(np.ascontiguousarray(shape.points).tobytes())
+    digest.update(json.dumps([_OPERATORS_FORMAT, dict(settings)], sort_keys=True).encode())
+    return f"{digest.hexdigest()[:40]}.operators.safetensors"
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+# ------------------------------------------------------------------------------------ shapes
+
+
+def read(path: Path | str) -> Shape:
+    """Read a point cloud or mesh; rows stay those of the file, polygons become triangles.
+
+    OFF, PLY (ascii, both binaries), OBJ, STL (its corners are the rows), XYZ/TXT/CSV (first
+    three columns, or those named x, y, z), NPY (n, 3), NPZ (``points``, perhaps ``faces``).
+
+    Raises
+    ------
+    FileFormatError
+        If the file is missing, empty, of an unknown format or not what its name says.
+    InputError
+        If the points are not finite or faces name points that are not there.
+    """
+    path = Path(path)
+    check_readable(path)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise FileFormatError(
+            f"{path}: unknown format {path.suffix or '(no ending)'!r}; "
+            f"expected one of {', '.join(READERS)}"
+        )
+    if path.stat().st_size == 0:
+        raise FileFormatError(f"{path}: the file is empty")
+    try:
+        points, faces = reader(path)
+    except FileFormatError:
+        raise
+    except Exception as error:  # a reader's own errors have many types; the file is what failed
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise FileFormatError(
+            f"{path}: not a readable {path.suffix[1:].upper()} file ({reason})"
+        ) from error
+    if not len(points):
+        raise FileFormatError(f"{path}: the file holds no points")
+    return Shape(points, faces, name=str(path))
+
+
+def write(path: Path | str, shape: Shape, *, force: bool = False) -> None:
+    """Write a shape as binary PLY in double precision."""
+    from plyfile import PlyData, PlyElement
+
+    path = Path(path)
+    if path.suffix.lower() != ".ply":
+        raise InputError(f"{path}: shapes are written as PLY; name the file with the ending .ply")
+    vertex = np.empty(len(shape.points), dtype=[("x", "f8"), ("y", "f8"), ("z", "f8")])
+    for axis, name in enumerate("xyz"):
+        vertex[name] = shape.points[:, axis]
+    elements = [PlyElement.describe(vertex, "vertex")]
+    if shape.faces is not None:
+        face = np.empty(len(shape.faces), dtype=[("vertex_indices", "i4", (3,))])
+        face["vertex_indices"] = shape.faces
+        elements.append(PlyElement.describe(face, "face"))
+    stream = io.BytesIO()
+    PlyData(elements, byte_order="<").write(stream)
+    write_bytes(path, stream.getvalue(), force=force)
+
+
+Arrays = tuple[Float[np.ndarray, "n 3"], Int[np.ndarray, "f 3"] | None]
+
+
+def _read_ply(path: Path) -> Arrays:
+    from plyfile import PlyData
+
+    data = PlyData.read(path)
+    if "vertex" not in data:
+        raise FileFormatError(f"{path}: has no element 'vertex'")
+    vertex = data["vertex"]
+    names = {p.name for p in vertex.properties}
+    if not {"x", "y", "z"} <= names:
+        raise FileFormatError(f"{path}: vertices need x, y and z; got {', '.join(sorted(names))}")
+    points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+    if "face" not in data or not data["face"].count:
+        return points, None
+    for name in ("vertex_indices", "vertex_index"):
+        if name in data["face"]:
+            return points, _triangles(data["face"][name])
+    return points, None
+
+
+def _triangles(polygons: Sequence[Any]) -> Int[np.ndarray, "f 3"]:
+    """Fan triangulation; a polygon of three corners stays as it is."""
+    lengths = np.fromiter((len(polygon) for polygon in polygons), dtype=np.int64)
+    if len(lengths) and (lengths == 3).all():
+        return np.stack(list(polygons)).astype(np.int64)
+    fans = [
+        (polygon[0], polygon[i], polygon[i + 1])
+        for polygon in polygons
+        for i in range(1, len(polygon) - 1)
+    ]
+    return np.array(fans, dtype=np.int64).reshape(-1, 3)
+
+
+def _read_off(path: Path) -> Arrays:
+    # our own parser: importing a mesh library would take longer than matching the shapes
+    text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8", errors="replace"))
+    header = re.match(r"\s*([A-Z4n]*OFF)?\s+(\d+)\s+(\d+)(?:[ \t]+\d+)?[ \t]*\r?\n", text)
+    if header is None or (header[1] or "OFF") not in ("OFF", "COFF", "NOFF", "CNOFF", "STOFF"):
+        raise FileFormatError(
+            f"{path}: not a readable OFF file; expected OFF (or COFF, NOFF, STOFF), then the "
+            "numbers of points and faces"
+        )
+    n_points, n_faces = int(header[2]), int(header[3])
+    lines = [line for line in text[header.end() :].splitlines() if line.strip()]
+    if len(lines) < n_points + n_faces:
+        raise FileFormatError(
+            f"{path}: expected {n_points} points and {n_faces} faces; "
+            f"got {len(lines)} lines, so the file is cut off"
+        )
+    points = np.array([line.split()[:3] for line in lines[:n_points]], dtype=np.float64)
+    polygons = []
+    for line in lines[n_points : n_points + n_faces]:
+        numbers = line.split()
+        polygons.append([int(number) for number in numbers[1 : 1 + int(numbers[0])]])
+    return points.reshape(-1, 3), _triangles(polygons) if n_faces else None
+
+
+def _read_trimesh(path: Path) -> Arrays:
+    import trimesh
+
+    content = path.read_bytes()
+    if path.suffix.lower() == ".obj":
+        # without texture and normal corners the reader has no reason to split or drop points
+        content = re.sub(rb"(?<=\d)/-?\d*(/-?\d*)?", b"", content)
+        content = re.sub(rb"(?m)^v[tn] .*$", b"", content)
+    mesh: Any = trimesh.load(
+        io.BytesIO(content), file_type=path.suffix[1:].lower(), process=False, maintain_order=True
+    )
+    if isinstance(mesh, trimesh.Scene):
+        if not mesh.geometry:
+            raise FileFormatError(f"{path}: the file holds no points")
+        mesh = mesh.to_geometry()
+    faces = getattr(mesh, "faces", None)
+    return np.asarray(mesh.vertices), None if faces is None or not len(faces) else np.asarray(faces)
+
+
+def _read_text(path: Path) -> Arrays:
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    lines = (re.split(r"(?:^|\s)(?:#|//)", line)[0] for line in text.splitlines())
+    rows = [re.split(r"[\s,;]+", line.strip(" \t,;")) for line in lines if line.strip(" \t,;")]
+    if not rows:
+        raise FileFormatError(f"{path}: the file holds no points")
+    columns: tuple[int, ...] = (0, 1, 2)
+    if not all(_is_number(word) for word in rows[0]):
+        names = [word.strip("\"'").lower() for word in rows.pop(0)]
+        if {"x", "y", "z"} <= set(names):
+            columns = tuple(names.index(axis) for axis in "xyz")
+    for number, row in enumerate(rows):
+        if len(row) <= max(columns):
+            raise FileFormatError(
+                f"{path}: expected three numbers a line; point {number} (counted from 0) is "
+                f"{' '.join(row)!r}"
+            )
+    points = np.array([[row[c] for c in columns] for row in rows])
+    return (points.astype(np.float64) if len(rows) else np.zeros((0, 3))), None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_numpy(path: Path) -> Arrays:
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return _point_array(path, loaded), None
+    with loaded:
+        arrays = {name: loaded[name] for name in loaded.files}
+    if "points" not in arrays:
+        raise FileFormatError(
+            f"{path}: expected an array named 'points'; got {', '.join(sorted(arrays)) or 'none'}"
+        )
+    return _point_array(path, arrays["points"]), arrays.get("faces")
+
+
+def _point_array(path: Path, array: np.ndarray) -> Float[np.ndarray, "n 3"]:
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "fiu":
+        raise FileFormatError(
+            f"{path}: expected numbers of shape (n, 3); got {array.dtype} of shape {array.shape}"
+        )
+    return array
+
+
+READERS: Mapping[str, Callable[[Path], Arrays]] = {
+    ".off": _read_off,
+    ".ply": _read_ply,
+    ".obj": _read_trimesh,
+    ".stl": _read_trimesh,
+    ".xyz": _read_text,
+    ".txt": _read_text,
+    ".csv": _read_text,
+    ".npy": _read_numpy,
+    ".npz": _read_numpy,
+}
+"""Reader of each ending."""
+
+
+# ---------------------------------------------------------------------------- maps and truth
+
+
+def write_matches(path: Path | str, matches: Correspondence, *, force: bool = False) -> None:
+    """Write a map: ``.txt`` has one target row per line; ``.npz`` also scores and the record."""
+    path = Path(path)
+    if path.suffix == ".txt":
+        content = "\n".join(map(str, matches.p2p.tolist())) + "\n"
+        write_bytes(path, content.encode(), force=force)
+    elif path.suffix == ".npz":
+        stream = io.BytesIO()
+        np.savez_compressed(
+            stream,
+            p2p=matches.p2p,
+            score=matches.score,
+            n_target=np.array(matches.n_target),
+            record=np.array(json.dumps(matches.record)),
+        )
+        write_bytes(path, stream.getvalue(), force=force)
+    else:
+        raise InputError(f"{path}: maps are written as .txt or .npz")
+
+
+def read_matches(path: Path | str, *, n_target: int) -> Correspondence:
+    """Read a map written by `write_matches`; a text map has score 1 where there is a match."""
+    path = Path(path)
+    check_readable(path)
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                p2p, score, record = data["p2p"], data["score"], json.loads(str(data["record"]))
+        except (OSError, ValueError, KeyError) as error:
+            raise FileFormatError(f"{path}: not a map written by coembed ({error})") from error
+        return Correspondence(p2p, score, n_target, record)
+    p2p = _read_rows(path)
+    return Correspondence(p2p, (p2p >= 0).astype(np.float64), n_target)
+
+
+def read_truth(path: Path | str) -> Int[np.ndarray, "s 2"]:
+    """Truth of a pair, as (source row, target row): line i holds the target row of source row i.
+
+    Rows count from 0, as in ``.map`` and ``.txt`` files; source rows with -1 are left out.
+    """
+    target = _read_rows(Path(path))
+    source = np.flatnonzero(target >= 0)
+    return np.stack([source, target[source]], axis=1)
+
+
+def read_pairs(source: Path | str, target: Path | str) -> Int[np.ndarray, "s 2"]:
+    """Truth of a pair from two ``.vts`` files (or ``.sym.vts``), as (source row, target row).
+
+    Line i of each names the row of its shape that belongs to sample i of a common template,
+    **counted from 1**; one is subtracted here. Lines with 0 or less name no row.
+    """
+    rows = [read_vts(Path(path)) for path in (source, target)]
+    if len(rows[0]) != len(rows[1]):
+        raise FileFormatError(
+            f"{source} has {len(rows[0])} lines and {target} has {len(rows[1])}; "
+            "two .vts files of one template have as many"
+        )
+    pairs = np.stack(rows, axis=1)
+    return pairs[(pairs >= 0).all(axis=1)]
+
+
+def read_vts(path: Path | str) -> Int[np.ndarray, " s"]:
+    """Rows of a shape for the samples of a template, **from 1 in the file**, from 0 here."""
+    return _read_rows(Path(path)) - 1
+
+
+def _read_rows(path: Path) -> Int[np.ndarray, " n"]:
+    check_readable(path)
+    words = path.read_text(encoding="utf-8", errors="replace").split()
+    try:
+        rows = np.array(words, dtype=np.float64)
+    except ValueError as error:
+        raise FileFormatError(f"{path}: expected one row number per line ({error})") from error
+    if not len(rows):
+        raise FileFormatError(f"{path}: the file is empty")
+    whole = rows.astype(np.int64)
+    if (whole != rows).any():
+        raise FileFormatError(
+            f"{path}: expected whole row numbers; got {words[int(np.argmax(whole != rows))]}"
+        )
+    return whole

@@ -1,0 +1,177 @@
+"""Network blocks as pure functions of (parameters, operators, arrays).
+
+Written once against the array API: NumPy runs them for inference, torch for training and on a
+GPU. They know arrays and nothing of the task; `coembed.model` puts them together. Parameters
+are a flat mapping from dotted names to arrays; a weight is (out, in) as in torch.
+"""
+
+from collections.abc import Mapping
+
+from array_api_compat import array_namespace, is_torch_array
+from jaxtyping import Float
+
+from coembed.shapes import Array, Operators
+
+__all__ = ["attention", "cross_attention", "extractor", "linear"]
+
+Parameters = Mapping[str, Array]
+
+_CHUNK = 512  # rows; a chunk of every intermediate array stays in the processor's cache
+
+
+def linear(parameters: Parameters, name: str, x: Float[Array, "n a"]) -> Float[Array, "n b"]:
+    """X Wᵀ + b."""
+    return x @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"]
+
+
+def extractor(
+    parameters: Parameters,
+    operators: Operators,
+    features: Float[Array, "n c"],
+    *,
+    n_blocks: int,
+    smooth: str = "none",
+) -> Float[Array, "n d"]:
+    """Intermediate embedding of one shape: linear, diffusion blocks, linear.
+
+    Parameters
+    ----------
+    features
+        Input signal, one row per point.
+    smooth
+        ``"blocks"`` projects the signal on the eigenvectors after each block (y <- Φ Φ⁺ y, the
+        paper's ASAP variant); ``"none"`` does not (the released code and weights).
+
+    References
+    ----------
+    [Zeng25] sec. 4.1 and supplement, sec. Architecture; [Sharp22]; [Attaiki23].
+    """
+    inverse = _spectral_inverse(operators)
+    x = linear(parameters, "extractor.first", features)
+    for block in range(n_blocks):
+        x = _diffusion_block(parameters, f"extractor.blocks.{block}", operators, inverse, x)
+        if smooth == "blocks":
+            x = operators.evecs @ (inverse @ x)
+    return linear(parameters, "extractor.last", x)
+
+
+def _spectral_inverse(operators: Operators) -> Float[Array, "k n"]:
+    """Φ⁺ = diag(ΦᵀMΦ)^-1/2 Φᵀ M, as in the reference."""
+    xp = array_namespace(operators.evecs)
+    weighted = operators.evecs * operators.mass[:, None]
+    norms = xp.sqrt(xp.sum(weighted * operators.evecs, axis=0))
+    return (weighted / norms).T
+
+
+def _diffusion_block(
+    parameters: Parameters,
+    name: str,
+    operators: Operators,
+    inverse: Float[Array, "k n"],
+    x: Float[Array, "n c"],
+) -> Float[Array, "n c"]:
+    """Learned diffusion, gradient features and a point-wise MLP with a skip connection.
+
+    x_d = Φ exp(-Λ |t|) Φ⁺ x with a time per channel; g = tanh(<∇x_d, A ∇x_d>) with a complex
+    linear A; x + MLP([x, x_d, g]). Only Φ⁺ x couples the points: the rest runs in chunks.
+    """
+    xp = array_namespace(x)
+    time = xp.abs(parameters[f"{name}.time"])
+    spectrum = xp.exp(-operators.evals[:, None] * time[None, :]) * (inverse @ x)
+    n = x.shape[0]
+    size = n if is_torch_array(x) else _CHUNK
+    chunks = []
+    for start in range(0, n, size):
+        rows = slice(start, start + size)
+        diffused = operators.evecs[rows] @ spectrum
+        products = _gradient_features(
+            parameters, name, operators.grad_x[rows] @ spectrum, operators.grad_y[rows] @ spectrum
+        )
+        hidden = xp.concat([x[rows], diffused, products], axis=1)
+        hidden = _relu(linear(parameters, f"{name}.mlp.0", hidden))
+        hidden = _relu(linear(parameters, f"{name}.mlp.1", hidden))
+        chunks.append(linear(parameters, f"{name}.mlp.2", hidden) + x[rows])
+    return chunks[0] if len(chunks) == 1 else xp.concat(chunks, axis=0)
+
+
+def _gradient_features(
+    parameters: Parameters, name: str, grad_x: Float[Array, "n c"], grad_y: Float[Array, "n c"]
+) -> Float[Array, "n c"]:
+    """Tanh of the real inner product of a gradient and its learned complex-linear image."""
+    xp = array_namespace(grad_x)
+    real, imaginary = parameters[f"{name}.rotate.real"].T, parameters[f"{name}.rotate.imaginary"].T
+    image_x = grad_x @ real - grad_y @ imaginary
+    image_y = grad_y @ real + grad_x @ imaginary
+    return xp.tanh(grad_x * image_x + grad_y * image_y)
+
+
+def _relu(x: Float[Array, "n c"]) -> Float[Array, "n c"]:
+    return array_namespace(x).clip(x, min=0)
+
+
+def cross_attention(
+    parameters: Parameters, x: Float[Array, "n d"], y: Float[Array, "m d"], *, n_heads: int
+) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
+    """Refine two intermediate embeddings by one layer of cross-attention.
+
+    x <- x + MLP([x, attention(x, y)]), then y <- y + MLP([y, attention(y, x)]) with the x just
+    updated, so the order of the two shapes matters.
+
+    References
+    ----------
+    [Zeng25] sec. 4.1; the block is that of [Attaiki21].
+    """
+    x, y = linear(parameters, "refiner.first", x), linear(parameters, "refiner.first", y)
+    x = x + _message(parameters, x, y, n_heads)
+    y = y + _message(parameters, y, x, n_heads)
+    return linear(parameters, "refiner.last", x), linear(parameters, "refiner.last", y)
+
+
+def _message(
+    parameters: Parameters, x: Float[Array, "n c"], y: Float[Array, "m c"], n_heads: int
+) -> Float[Array, "n c"]:
+    xp = array_namespace(x)
+    query, key, value = (
+        linear(parameters, f"refiner.{part}", signal)
+        for part, signal in (("query", x), ("key", y), ("value", y))
+    )
+    merged = linear(parameters, "refiner.merge", attention(query, key, value, n_heads=n_heads))
+    hidden = linear(parameters, "refiner.mlp.0", xp.concat([x, merged], axis=1))
+    centred = hidden - xp.mean(hidden, axis=0, keepdims=True)
+    variance = xp.mean(centred * centred, axis=0, keepdims=True)
+    return linear(parameters, "refiner.mlp.1", _relu(centred / xp.sqrt(variance + 1e-5)))
+
+
+def attention(
+    query: Float[Array, "n c"],
+    key: Float[Array, "m c"],
+    value: Float[Array, "m c"],
+    *,
+    n_heads: int,
+) -> Float[Array, "n c"]:
+    """softmax(Q Kᵀ / sqrt(c / h)) V per head, in memory linear in n and m.
+
+    Each head owns a contiguous run of channels. Torch runs its fused kernel; NumPy takes the
+    queries in chunks.
+    """
+    xp = array_namespace(query)
+    width = query.shape[1] // n_heads
+    if is_torch_array(query):
+        from torch.nn.functional import scaled_dot_product_attention
+
+        query, key, value = (
+            part.reshape(1, -1, n_heads, width).transpose(1, 2) for part in (query, key, value)
+        )
+        merged = scaled_dot_product_attention(query, key, value).transpose(1, 2)
+        return merged.reshape(-1, n_heads * width)
+    heads = []
+    for head in range(n_heads):
+        channels = slice(head * width, (head + 1) * width)
+        keys, values = key[:, channels].T, value[:, channels]
+        chunks = []
+        for start in range(0, query.shape[0], _CHUNK):
+            scores = query[start : start + _CHUNK, channels] @ keys / width**0.5
+            weights = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+            chunks.append(weights @ values / xp.sum(weights, axis=1, keepdims=True))
+        heads.append(xp.concat(chunks, axis=0))
+    return xp.concat(heads, axis=1)

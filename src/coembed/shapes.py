@@ -1,0 +1,162 @@
+"""The nouns: what a shape, its operators and a correspondence are.
+
+Frozen records that check themselves on construction; every other module takes and gives them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csc_array
+
+from coembed.errors import InputError
+
+__all__ = ["MIN_POINTS", "Array", "Correspondence", "Operators", "Shape"]
+
+Array = Any
+"""An array of the running back end: NumPy for inference, torch for training."""
+
+MIN_POINTS = 20
+"""The fewest distinct points that carry enough neighbours for a Laplacian."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A point cloud, or the vertices of a mesh, as read: input rows, units and frame.
+
+    Parameters
+    ----------
+    points
+        Positions; converted to float64. Rows are never re-ordered or merged.
+    faces
+        Triangles as 0-based rows of ``points``; used for geodesics and pictures only.
+    name
+        What messages and records call the shape, usually its file.
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape, a point is not finite, or a face names no point.
+    """
+
+    points: Float[np.ndarray, "n 3"]
+    faces: Int[np.ndarray, "f 3"] | None = None
+    name: str = "shape"
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points)
+        if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "fiu":
+            raise InputError(
+                f"{self.name}: points must be numbers of shape (n, 3); "
+                f"got {points.dtype} of shape {points.shape}"
+            )
+        points = points.astype(np.float64)
+        bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+        if len(bad):
+            raise InputError(
+                f"{self.name}: points must be finite; {len(bad)} of {len(points)} rows are not "
+                f"(first: row {bad[0]}, counted from 0); remove them or export the file again"
+            )
+        object.__setattr__(self, "points", points)
+        if self.faces is not None:
+            object.__setattr__(self, "faces", self._checked_faces(np.asarray(self.faces)))
+
+    def _checked_faces(self, faces: np.ndarray) -> np.ndarray:
+        if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
+            raise InputError(
+                f"{self.name}: faces must be integers of shape (f, 3); "
+                f"got {faces.dtype} of shape {faces.shape}"
+            )
+        if len(faces) and (faces.min() < 0 or faces.max() >= len(self.points)):
+            raise InputError(
+                f"{self.name}: faces must name points 0 to {len(self.points) - 1}; "
+                f"found {faces.min()} to {faces.max()}"
+            )
+        return faces.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Operators:
+    """What the network needs to know of a shape: centred, area one, distinct points only.
+
+    The k rows of points are the distinct points of the shape in an order of their own (along
+    a space-filling curve), so nothing depends on the order of the file; ``rows`` leads back.
+
+    Parameters
+    ----------
+    points
+        Positions, centred and scaled so that the area is 1.
+    mass
+        Lumped areas; they sum to 1.
+    laplacian
+        Weak, positive semi-definite Laplacian L; scale-free.
+    evals
+        Eigenvalues of L Φ = M Φ Λ in 1/area, ascending, without the constants.
+    evecs
+        Mass-orthonormal eigenvectors Φ, ΦᵀMΦ = I; the largest entry of each is positive.
+    grad_x, grad_y
+        Gradient of every eigenvector along the two axes of each point's tangent frame.
+    rows
+        For each row of the shape, its row in the arrays above.
+    centre, scale
+        ``points = (shape.points - centre) * scale``.
+    notes
+        What was changed on the way in, one sentence each.
+    """
+
+    points: Float[Array, "n 3"]
+    mass: Float[Array, " n"]
+    laplacian: csc_array
+    evals: Float[Array, " k"]
+    evecs: Float[Array, "n k"]
+    grad_x: Float[Array, "n k"]
+    grad_y: Float[Array, "n k"]
+    rows: Int[np.ndarray, " r"]
+    centre: Float[np.ndarray, " 3"] = field(default_factory=lambda: np.zeros(3))
+    scale: float = 1.0
+    notes: tuple[str, ...] = ()
+    name: str = "shape"
+
+
+@dataclass(frozen=True, eq=False)
+class Correspondence:
+    """For every source point the row of its target point, or -1.
+
+    Parameters
+    ----------
+    p2p
+        0-based rows of the target, in the order of the source file; -1 where there is none.
+    score
+        How mutual each match is, in [0, 1]: 1 where source and target choose each other,
+        falling to 0 the further away (on the source, in units of its size) the way back ends.
+    n_target
+        Number of rows of the target.
+    record
+        Inputs, settings, changes on the way in, and seconds per stage.
+
+    Raises
+    ------
+    InputError
+        If the arrays disagree or a value names no target row.
+    """
+
+    p2p: Int[np.ndarray, " n"]
+    score: Float[np.ndarray, " n"]
+    n_target: int
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        p2p, score = np.asarray(self.p2p), np.asarray(self.score)
+        if p2p.ndim != 1 or p2p.dtype.kind not in "iu" or score.shape != p2p.shape:
+            raise InputError(
+                "a correspondence needs integers of shape (n,) and as many scores; "
+                f"got {p2p.dtype} of shape {p2p.shape} and scores of shape {score.shape}"
+            )
+        if len(p2p) and (p2p.min() < -1 or p2p.max() >= self.n_target):
+            raise InputError(
+                f"a correspondence must hold target rows 0 to {self.n_target - 1}, or -1; "
+                f"found {p2p.min()} to {p2p.max()}"
+            )
+        object.__setattr__(self, "p2p", p2p.astype(np.int64))
+        object.__setattr__(self, "score", score.astype(np.float64))
