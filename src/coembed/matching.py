@@ -20,7 +20,7 @@ from coembed.shapes import Correspondence, Operators, Shape
 
 __all__ = ["embed", "match", "nearest"]
 
-_CHUNK = 1024  # rows of the distance matrix that exist at a time
+_CHUNK = 256  # rows of the distance matrix that exist at a time
 _CYCLE = 0.06  # in sqrt(area): where the way back ends this far off, the score is 1/e
 
 
@@ -100,11 +100,15 @@ def nearest(
         raise InputError(f"similarity must be l2 or cosine; got {similarity!r}")
     if similarity == "cosine":
         source, target = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (source, target))
-    half_square = (target * target).sum(axis=1) / 2
+    # least distance and largest x.y - |y|²/2 are the same; for unit rows |y|² is constant
+    half_square = None if similarity == "cosine" else (target * target).sum(axis=1) / 2
     found = np.empty(len(source), dtype=np.int64)
     for start in range(0, len(source), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        found[rows] = (source[rows] @ target.T - half_square).argmax(axis=1)
+        closeness = source[rows] @ target.T
+        if half_square is not None:
+            closeness -= half_square
+        found[rows] = closeness.argmax(axis=1)
     return found
 
 

@@ -17,7 +17,7 @@ from coembed.shapes import Correspondence, Shape
 __all__ = ["view"]
 
 _LIGHT = np.array([-0.4, 0.6, 0.7])
-_UNREACHED = 0.88  # grey of target points that no source point is matched to
+_UNREACHED = 0.93  # grey of target points that no source point is matched to
 _FULL_ERROR = 0.2  # in sqrt(area): the end of the error colours
 
 
@@ -74,12 +74,12 @@ def view(
         axes.axis("off")
         order = np.argsort(points[:, 2])
         shade = _shading(points)[order, None]
-        size = 14000 / len(points)
+        size = 45000 / len(points)
         axes.scatter(points[order, 0], points[order, 1], s=size, c=colour[order] * shade, lw=0)
         if errors is not None and place == len(panels):
             judged = points[errors.rows]
             front = np.argsort(judged[:, 2])
-            axes.scatter(judged[front, 0], judged[front, 1], s=16, c=shown[front], lw=0)
+            axes.scatter(judged[front, 0], judged[front, 1], s=22, c=shown[front], lw=0)
             scale = ScalarMappable(Normalize(0, 100 * _FULL_ERROR), "inferno_r")
             figure.colorbar(scale, ax=axes, location="bottom", shrink=0.7, label="error x 100")
     stream = io.BytesIO()
@@ -89,7 +89,7 @@ def view(
 
 def _position_colours(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3"]:
     low, high = points.min(axis=0), points.max(axis=0)
-    return 0.08 + 0.84 * (points - low) / np.maximum(high - low, 1e-12)
+    return 0.15 + 0.8 * (points - low) / np.maximum(high - low, 1e-12)
 
 
 def _carried(
@@ -119,7 +119,7 @@ def _shading(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, " n"]:
 
     _, near = cKDTree(points).query(points, k=min(16, len(points)))
     offsets = points[near] - points[:, None]
-    _, vectors = np.linalg.eigh(np.einsum("nja,njb->nab", offsets, offsets))
+    _, vectors = np.linalg.eigh(offsets.transpose(0, 2, 1) @ offsets)
     normals = vectors[:, :, 0]
     normals = np.where(normals[:, 2:] < 0, -normals, normals)
-    return 0.55 + 0.45 * np.clip(normals @ (_LIGHT / np.linalg.norm(_LIGHT)), 0, 1)
+    return 0.7 + 0.3 * np.clip(normals @ (_LIGHT / np.linalg.norm(_LIGHT)), 0, 1)

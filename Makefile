@@ -1,0 +1,33 @@
+# Every target makes .venv if it is missing; all it takes is Python 3.11 or newer, pip and make.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint types bench-speed
+
+demo: .venv/light
+	$(BIN)/coembed demo --out demo --force
+
+test: .venv/full
+	$(BIN)/python -m pytest
+
+lint: .venv/full
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+
+types: .venv/full
+	$(BIN)/mypy
+
+bench-speed: .venv/light
+	$(BIN)/python benchmarks/speed.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/light: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[view]"
+	touch $@
+
+.venv/full: .venv/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable ".[train,view,dev]"
+	touch $@ .venv/light

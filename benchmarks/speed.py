@@ -1,0 +1,115 @@
+"""Seconds and memory of the pipeline on one thread, without torch.
+
+Run it with ``make bench-speed``; it writes ``benchmarks/results/speed.json``. Times of stages
+are the best of five in one process; the whole pair is ``coembed match`` in a fresh process, from
+two PLY files to the map on disk. CPU seconds are what counts on a busy machine.
+"""
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import numpy as np
+
+import coembed
+from coembed import bodies, files, matching
+
+RESULT = Path(__file__).parent / "results" / "speed.json"
+
+
+def best(work, repeats=5):
+    """Least wall and CPU seconds of several runs."""
+    wall, cpu = [], []
+    for _ in range(repeats):
+        wall_0, cpu_0 = time.perf_counter(), time.process_time()
+        result = work()
+        wall.append(time.perf_counter() - wall_0)
+        cpu.append(time.process_time() - cpu_0)
+    return result, {"wall_s": round(min(wall), 3), "cpu_s": round(min(cpu), 3)}
+
+
+def stages(n):
+    model = coembed.load()
+    shapes = [_person(n, seed) for seed in (0, 1)]
+    operators, prepare = best(lambda: coembed.prepare(shapes[0]))
+    other = coembed.prepare(shapes[1])
+    phi, embed = best(lambda: model.embed(operators))
+    psi = model.embed(other)
+    _, search = best(lambda: matching.nearest(phi, psi, similarity=model.config.similarity))
+    return {"points": n, "prepare": prepare, "embed": embed, "nearest": search}
+
+
+def whole_pair(n):
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{side}.ply" for side in ("source", "target")]
+        for seed, path in enumerate(paths):
+            files.write(path, _person(n, seed))
+        times = []
+        for i in range(5):
+            started = time.perf_counter()
+            out = str(Path(folder) / f"map{i}.txt")
+            command = [sys.executable, "-m", "coembed", "match", *map(str, paths), "--out", out]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            _, status, used = os.wait4(process.pid, 0)
+            if status:
+                raise SystemExit(f"coembed match failed with status {status}")
+            wall = time.perf_counter() - started
+            times.append((wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))
+        wall, cpu, peak = np.min(times, axis=0)
+    return {
+        "points": n,
+        "wall_s": round(float(wall), 3),
+        "cpu_s": round(float(cpu), 3),
+        "peak_mb": round(float(peak)),
+    }
+
+
+def import_seconds():
+    code = "import time; t = time.perf_counter(); import coembed; print(time.perf_counter() - t)"
+    runs = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    return round(min(runs), 4)
+
+
+def _person(n, seed):
+    rng = np.random.default_rng([7, seed])
+    return bodies.sample(bodies.body(rng), n, rng, name=f"person {seed}").shape
+
+
+def _processor():
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def main():
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        "threads": 1,
+        "coembed": coembed.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch_imported": "torch" in sys.modules,
+        "import_s": import_seconds(),
+        "stages": [stages(n) for n in (1000, 5000, 20000)],
+        "pairs_from_files_to_map": [whole_pair(n) for n in (1000, 5000, 20000)],
+    }
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
