@@ -244,9 +244,9 @@ def train(
     loss = loss or ("matching" if data is None else "paper")
     weights = {
         "paper": losses.LossWeights(),
-        "paper-text": losses.LossWeights(orthonormality=50, coupling=1000),
-        "matching": losses.LossWeights(0, 0, 0, matching=1),
-        "both": losses.LossWeights(matching=1000),
+        "paper-text": losses.LossWeights(orthonormality=50.0, coupling=1000.0),
+        "matching": losses.LossWeights(0.0, 0.0, 0.0, matching=1.0),
+        "both": losses.LossWeights(matching=1000.0),
     }[loss]
     config = training.TrainConfig(
         model=ModelConfig(

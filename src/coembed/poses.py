@@ -52,14 +52,14 @@ class Pose:
 
 def _pose(
     *,
-    spine: Sequence[float] = (0, 0, 0),
-    neck: Sequence[float] = (0, 0, 0),
-    arms: Sequence[float] = _REST_ARM,
-    right_arm: Sequence[float] | None = None,
-    legs: Sequence[float] = _REST_LEG,
-    right_leg: Sequence[float] | None = None,
-    root: Sequence[float] = (0, 0, 0),
-    hands: Sequence[float] = (20, 20),
+    spine: Sequence[float | int] = (0, 0, 0),
+    neck: Sequence[float | int] = (0, 0, 0),
+    arms: Sequence[float | int] = _REST_ARM,
+    right_arm: Sequence[float | int] | None = None,
+    legs: Sequence[float | int] = _REST_LEG,
+    right_leg: Sequence[float | int] | None = None,
+    root: Sequence[float | int] = (0, 0, 0),
+    hands: Sequence[float | int] = (20, 20),
     noise: float = 1.0,
 ) -> Pose:
     """A pose whose right side repeats the left one unless it is given."""
@@ -202,7 +202,9 @@ def _mixed(upper: Pose, lower: Pose, rng: np.random.Generator) -> Pose:
 
 
 def _free(rng: np.random.Generator) -> Pose:
-    def between(group: str, a: Sequence[float], b: Sequence[float]) -> Float[np.ndarray, " angles"]:
+    def between(
+        group: str, a: Sequence[float | int], b: Sequence[float | int]
+    ) -> Float[np.ndarray, " angles"]:
         low, high = (np.array(limit, float) for limit in _LIMITS[group])
         return low + (high - low) * rng.beta(a, b)
 
