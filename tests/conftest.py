@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from jaxtyping import config as jaxtyping_config
 
 from coembed import bodies, geometry
 from coembed.model import CoupledEmbedding, ModelConfig, initial_parameters
@@ -22,6 +23,14 @@ def random_torus(n, rng):
     u, v = rng.uniform(0, 2 * np.pi, (2, n))
     ring = 1 + 0.4 * np.cos(v)
     return np.stack([1.3 * ring * np.cos(u), 0.8 * ring * np.sin(u), 0.4 * np.sin(v)], axis=1)
+
+
+@pytest.fixture
+def unchecked():
+    """Let arguments of wrong types and shapes through to coembed's own checks, as users do."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ def test_points_become_float64_and_stay_in_their_rows():
     np.testing.assert_array_equal(shape.points, points)
 
 
-def test_whole_numbers_are_points_too():
+def test_whole_numbers_are_points_too(unchecked):
     assert Shape(np.zeros((2, 3), dtype=np.int64)).points.dtype == np.float64
 
 
@@ -22,7 +22,7 @@ def test_whole_numbers_are_points_too():
     [np.zeros(3), np.zeros((4, 2)), np.zeros((2, 2, 3)), np.array([["a", "b", "c"]])],
     ids=["flat", "two columns", "three axes", "words"],
 )
-def test_points_of_another_shape_are_refused(points):
+def test_points_of_another_shape_are_refused(points, unchecked):
     with pytest.raises(InputError, match=r"cat: points must be numbers of shape \(n, 3\); got"):
         Shape(points, name="cat")
 
@@ -35,7 +35,7 @@ def test_the_first_row_that_is_not_finite_is_named():
 
 
 @pytest.mark.parametrize("faces", [np.zeros((1, 4), int), np.zeros((1, 3)), np.zeros(3, int)])
-def test_faces_of_another_shape_are_refused(faces):
+def test_faces_of_another_shape_are_refused(faces, unchecked):
     with pytest.raises(InputError, match=r"faces must be integers of shape \(f, 3\)"):
         Shape(np.zeros((3, 3)), faces)
 
@@ -63,7 +63,7 @@ def test_a_correspondence_must_name_target_rows(p2p):
         Correspondence(np.array(p2p), np.ones(2), 3)
 
 
-def test_a_correspondence_needs_a_score_for_each_row():
+def test_a_correspondence_needs_a_score_for_each_row(unchecked):
     with pytest.raises(InputError, match="as many scores"):
         Correspondence(np.array([0, 1]), np.ones(3), 3)
 

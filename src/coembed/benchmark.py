@@ -108,6 +108,8 @@ def bench(
     report
         Told what is being done, how many of it are done, and of how many.
     """
+    if coupled:
+        model.check_coupled()
     paths = [p for p in datasets.shape_paths(folder) if _truth_path(folder, p).exists()][shapes]
     if len(paths) < 2:
         raise InputError(
@@ -118,6 +120,8 @@ def bench(
     truth = [files.read_vts(_truth_path(folder, path)) for path in paths]
     if len({len(rows) for rows in truth}) != 1:
         raise InputError(f"{folder}: the .vts files have different numbers of lines")
+    for path, shape, rows_of in zip(paths, loaded, truth, strict=True):
+        _check_rows(path, shape, rows_of)
     chosen = evaluation.spaced(len(truth[0]), samples)
     rows = [t[chosen] for t in truth]
     embeddings = []
@@ -149,6 +153,15 @@ def _matched(
         pair = (embedding, embeddings[target])
         phi, psi = model.couple(*pair) if coupled else pair
         yield matching.nearest(phi[rows[i]], psi, similarity=model.config.similarity)
+
+
+def _check_rows(path: Path, shape: Shape, rows: Int[np.ndarray, " s"]) -> None:
+    bad = np.flatnonzero((rows < 0) | (rows >= len(shape.points)))
+    if len(bad):
+        raise InputError(
+            f"{path.stem}.vts: line {bad[0] + 1} names row {rows[bad[0]] + 1}; {path} has rows 1 "
+            f"to {len(shape.points)}"
+        )
 
 
 def _truth_path(folder: Path, path: Path) -> Path:

@@ -19,6 +19,8 @@ from coembed.errors import CoembedError
 __all__ = ["commands", "main"]
 
 PATH = click.Path(path_type=Path)
+COUNT = click.IntRange(min=1)
+NATURAL = click.IntRange(min=0)
 FORCE = click.option("--force", is_flag=True, help="Overwrite what is there.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 WEIGHTS = click.option(
@@ -112,7 +114,9 @@ def match(
 @click.option("--target", type=PATH, required=True, help="Target shape.")
 @click.option("--truth", type=PATH, required=True, help="0-based map, or the source's .vts.")
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
-@click.option("--samples", default=500, show_default=True, help="Points judged; 0: all.")
+@click.option(
+    "--samples", default=500, type=NATURAL, show_default=True, help="Points judged; 0: all."
+)
 @JSON
 def evaluate(
     matches: Path, target: Path, truth: Path, target_truth: Path | None, samples: int, as_json: bool
@@ -188,9 +192,11 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
 
 
 @commands.command()
-@click.option("--n", default=10, show_default=True, help="How many bodies.")
+@click.option("--n", default=10, type=COUNT, show_default=True, help="How many bodies.")
 @click.option("--points", default=1200, show_default=True, help="Points per body.")
-@click.option("--seed", default=0, show_default=True, help="Other seeds give other bodies.")
+@click.option(
+    "--seed", default=0, type=NATURAL, show_default=True, help="Other seeds give other bodies."
+)
 @click.option("--out", type=PATH, required=True, help="New folder.")
 def bodies(n: int, points: int, seed: int, out: Path) -> None:
     """Generate people in random poses as point clouds with exact truth.
@@ -210,9 +216,11 @@ def bodies(n: int, points: int, seed: int, out: Path) -> None:
 
 @commands.command()
 @click.option("--data", type=PATH, help="Folder of shapes; generated bodies if left out.")
-@click.option("--n", default=200, show_default=True, help="Generated bodies.")
-@click.option("--points", default=1200, show_default=True, help="Points per shape; 0: all.")
-@click.option("--steps", default=10_000, show_default=True, help="Optimiser steps.")
+@click.option("--n", default=200, type=COUNT, show_default=True, help="Generated bodies.")
+@click.option(
+    "--points", default=1200, type=NATURAL, show_default=True, help="Points per shape; 0: all."
+)
+@click.option("--steps", default=10_000, type=COUNT, show_default=True, help="Optimiser steps.")
 @click.option("--loss", type=click.Choice(["paper", "paper-text", "matching", "both"]),
               help="Default: matching for bodies, paper for folders.")  # fmt: skip
 @click.option("--attention/--no-attention", default=False, help="Train the cross-attention too.")
@@ -221,9 +229,11 @@ def bodies(n: int, points: int, seed: int, out: Path) -> None:
               show_default=True, help="Learning rate.")  # fmt: skip
 @click.option("--rate", default=1e-3, show_default=True, help="First learning rate.")
 @click.option("--turn", default=25.0, show_default=True, help="Random turns, degrees either way.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, type=NATURAL, show_default=True)
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--jobs", default=1, show_default=True, help="Processes that prepare shapes.")
+@click.option(
+    "--jobs", default=1, type=COUNT, show_default=True, help="Processes that prepare shapes."
+)
 @click.option("--out", type=PATH, required=True, help="The run's folder.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 def train(
@@ -305,7 +315,9 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @click.option(
     "--shapes", default=":", show_default=True, help="Which of the sorted shapes: FIRST:END."
 )
-@click.option("--samples", default=500, show_default=True, help="Truth samples per pair.")
+@click.option(
+    "--samples", default=500, type=NATURAL, show_default=True, help="Truth samples per pair."
+)
 @COUPLED
 @CACHE
 @JSON

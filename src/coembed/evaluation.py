@@ -122,6 +122,8 @@ def evaluate(
 
 def spaced(n: int, samples: int) -> Int[np.ndarray, " s"]:
     """``samples`` evenly spaced rows of n; all of them for 0 or too many."""
+    if samples < 0:
+        raise InputError(f"samples must be 0 (all) or more; got {samples}")
     if samples == 0 or samples >= n:
         return np.arange(n)
     return np.linspace(0, n - 1, samples).round().astype(np.int64)

@@ -10,7 +10,8 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,17 +138,18 @@ def operators_bytes(operators: Operators, **more: np.ndarray) -> bytes:
     header = {
         "format": _OPERATORS_FORMAT,
         "scale": operators.scale.hex(),
-        "notes": json.dumps(operators.notes),
+        "notes": operators.notes,
         "name": operators.name,
         "sha256": _digest(arrays),
     }
-    return to_bytes(arrays, metadata=header)
+    # one entry, since the order of several differs from run to run
+    return to_bytes(arrays, metadata={"coembed": json.dumps(header)})
 
 
 def operators_from(path: Path) -> Operators:
     """Read what `operators_bytes` made; ValueError if it is damaged or from another version."""
     with safe_open(path, framework="numpy") as opened:
-        header = opened.metadata() or {}
+        header = json.loads((opened.metadata() or {}).get("coembed", "{}"))
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     if header.get("format") != _OPERATORS_FORMAT or header.get("sha256") != _digest(arrays):
         raise ValueError("checksum or version differs")
@@ -157,7 +159,7 @@ def operators_from(path: Path) -> Operators:
         **{name: arrays[name] for name in _OPERATOR_ARRAYS},
         laplacian=weak,
         scale=float.fromhex(header["scale"]),
-        notes=tuple(json.loads(header["notes"])),
+        notes=tuple(header["notes"]),
         name=header["name"],
     )
 
@@ -258,11 +260,11 @@ def _read_ply(path: Path) -> Arrays:
     return points, None
 
 
-def _triangles(polygons: Sequence[Any]) -> Int[np.ndarray, "f 3"]:
+def _triangles(polygons: Iterable[Any]) -> Int[np.ndarray, "f 3"]:
     """Fan triangulation; a polygon of three corners stays as it is."""
-    lengths = np.fromiter((len(polygon) for polygon in polygons), dtype=np.int64)
-    if len(lengths) and (lengths == 3).all():
-        return np.stack(list(polygons)).astype(np.int64)
+    polygons = list(polygons)
+    if polygons and all(len(polygon) == 3 for polygon in polygons):
+        return np.array(polygons, dtype=np.int64)
     fans = [
         (polygon[0], polygon[i], polygon[i + 1])
         for polygon in polygons
@@ -361,7 +363,7 @@ def _point_array(path: Path, array: np.ndarray) -> Float[np.ndarray, "n 3"]:
         raise FileFormatError(
             f"{path}: expected numbers of shape (n, 3); got {array.dtype} of shape {array.shape}"
         )
-    return array
+    return array.astype(np.float64)
 
 
 READERS: Mapping[str, Callable[[Path], Arrays]] = {
@@ -407,9 +409,9 @@ def read_matches(path: Path | str, *, n_target: int) -> Correspondence:
     check_readable(path)
     if path.suffix == ".npz":
         try:
-            with np.load(path, allow_pickle=False) as data:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
                 p2p, score, record = data["p2p"], data["score"], json.loads(str(data["record"]))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise FileFormatError(f"{path}: not a map written by coembed ({error})") from error
         return Correspondence(p2p, score, n_target, record)
     p2p = _read_rows(path)
@@ -456,9 +458,7 @@ def _read_rows(path: Path) -> Int[np.ndarray, " n"]:
         raise FileFormatError(f"{path}: expected one row number per line ({error})") from error
     if not len(rows):
         raise FileFormatError(f"{path}: the file is empty")
-    whole = rows.astype(np.int64)
-    if (whole != rows).any():
-        raise FileFormatError(
-            f"{path}: expected whole row numbers; got {words[int(np.argmax(whole != rows))]}"
-        )
-    return whole
+    bad = ~((np.abs(rows) < 2**53) & (rows == np.trunc(rows)))
+    if bad.any():
+        raise FileFormatError(f"{path}: expected whole row numbers; got {words[bad.argmax()]}")
+    return rows.astype(np.int64)

@@ -159,7 +159,8 @@ def _morton_key(points: Float[np.ndarray, "n 3"]) -> Int[np.ndarray, " n"]:
         (2, 0x249249249249),
     ):
         cell = (cell | (cell << np.uint64(shift))) & np.uint64(mask)
-    return cell[:, 0] | (cell[:, 1] << np.uint64(1)) | (cell[:, 2] << np.uint64(2))
+    key = cell[:, 0] | (cell[:, 1] << np.uint64(1)) | (cell[:, 2] << np.uint64(2))
+    return key.astype(np.int64)
 
 
 def laplacian(

@@ -27,13 +27,13 @@ __all__ = [
 class LossWeights:
     """Weight of each term; 0 leaves it out. The default is the released code's objective."""
 
-    off_diagonal: float = 1.0
+    off_diagonal: float | int = 1.0
     """The paper and the released code: 1."""
-    orthonormality: float = 1000.0
+    orthonormality: float | int = 1000.0
     """The released code: 1000; the paper's text: 50."""
-    coupling: float = 50.0
+    coupling: float | int = 50.0
     """The released code: 50; the paper's text: 1000."""
-    matching: float = 0.0
+    matching: float | int = 0.0
     """Matching loss from exact truth; not in the paper; needs data with truth."""
 
     def __post_init__(self) -> None:

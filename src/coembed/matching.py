@@ -55,6 +55,8 @@ def match(
     ----------
     [Zeng25] sec. 4.3.
     """
+    if coupled:
+        model.check_coupled()
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     operators = [

@@ -134,12 +134,16 @@ class CoupledEmbedding:
         self, source: Float[Array, "n d"], target: Float[Array, "m d"]
     ) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
         """Refine two intermediate embeddings by cross-attention."""
+        self.check_coupled()
+        return layers.cross_attention(self.parameters, source, target, n_heads=self.config.n_heads)
+
+    def check_coupled(self) -> None:
+        """Raise `WeightsError` if these weights hold no cross-attention."""
         if not self.config.attention:
             raise WeightsError(
                 f"the weights {self.info.get('name', '')!r} hold no cross-attention, so there is "
                 "no coupled mode; leave it off or use weights trained with attention"
             )
-        return layers.cross_attention(self.parameters, source, target, n_heads=self.config.n_heads)
 
 
 def in_backend_of(operators: Operators, like: Array) -> Operators:
@@ -208,12 +212,10 @@ def save(model: CoupledEmbedding, path: Path | str, *, force: bool = False) -> N
         name: np.ascontiguousarray(np.asarray(value, dtype=np.float32))
         for name, value in model.parameters.items()
     }
-    header = {
-        "format": _FORMAT,
-        "config": json.dumps(asdict(model.config)),
-        "info": json.dumps(dict(model.info)),
-    }
-    files.write_bytes(Path(path), to_bytes(parameters, metadata=header), force=force)
+    header = {"format": _FORMAT, "config": asdict(model.config), "info": dict(model.info)}
+    # one entry, since the order of several differs from run to run
+    content = to_bytes(parameters, metadata={"coembed": json.dumps(header)})
+    files.write_bytes(Path(path), content, force=force)
 
 
 def load(path: Path | str = "human") -> CoupledEmbedding:
@@ -243,7 +245,7 @@ def load(path: Path | str = "human") -> CoupledEmbedding:
     files.check_readable(path)
     try:
         with safe_open(path, framework="numpy") as opened:
-            header = opened.metadata() or {}
+            header = json.loads((opened.metadata() or {}).get("coembed", "{}"))
             parameters = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise FileFormatError(f"{path}: not a safetensors file ({error})") from error
@@ -252,11 +254,11 @@ def load(path: Path | str = "human") -> CoupledEmbedding:
             f"{path}: expected the header {_FORMAT!r}, got {header.get('format')!r}; "
             "the file holds no weights of coembed or comes from another version"
         )
-    return CoupledEmbedding(_config(path, header), parameters, json.loads(header["info"]))
+    return CoupledEmbedding(_config(path, header), parameters, header["info"])
 
 
-def _config(path: Path, header: Mapping[str, str]) -> ModelConfig:
-    settings = json.loads(header["config"])
+def _config(path: Path, header: Mapping[str, Any]) -> ModelConfig:
+    settings = header["config"]
     known = {f.name for f in fields(ModelConfig)}
     if settings.keys() != known:
         raise WeightsError(

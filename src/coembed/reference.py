@@ -6,6 +6,7 @@ safe loader only.
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -65,23 +66,20 @@ def import_weights(path: Path | str) -> CoupledEmbedding:
         ) from error
     path = Path(path)
     files.check_readable(path)
+    if path.suffix == ".safetensors":
+        raise WeightsError(f"{path}: is a .safetensors file already; expected a .pth file")
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader's errors have many types; the file is what failed
-        reason = (
-            str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
-        )
-        raise FileFormatError(f"{path}: not a weights file of torch ({reason})") from error
+        raise FileFormatError(
+            f"{path}: not a weights file of torch; expected a .pth file of tensors, as released "
+            "with the paper, that the safe loader accepts"
+        ) from error
     if not isinstance(loaded, dict) or not all(
         isinstance(v, torch.Tensor) for v in loaded.values()
     ):
         raise WeightsError(f"{path}: expected a mapping of names to tensors")
-    parameters = {}
-    for name, value in loaded.items():
-        name = name.removeprefix("module.")
-        if not name.endswith("laplacian_power"):
-            array = value.numpy().astype(np.float32)
-            parameters[_renamed(name)] = array[..., 0] if array.ndim == 3 else array
+    parameters = _parameters(loaded)
     if "extractor.last.weight" not in parameters:
         raise WeightsError(f"{path}: holds no weights of the reference's network")
     dim, width = parameters["extractor.last.weight"].shape
@@ -101,6 +99,17 @@ def import_weights(path: Path | str) -> CoupledEmbedding:
         "licence": "of the reference and its data; for research measurement only",
     }
     return CoupledEmbedding(config, parameters, info)
+
+
+def _parameters(loaded: dict[str, Any]) -> dict[str, Float[np.ndarray, "..."]]:
+    """Our names and float32 arrays; convolutions of width 1 become matrices."""
+    parameters = {}
+    for name, value in loaded.items():
+        if not name.endswith("laplacian_power"):
+            array = value.numpy().astype(np.float32)
+            array = array[..., 0] if array.ndim == 3 else array
+            parameters[_renamed(name.removeprefix("module."))] = array
+    return parameters
 
 
 def _renamed(name: str) -> str:

@@ -48,15 +48,15 @@ class TrainConfig:
     """Weight of each loss term."""
     steps: int = 10_000
     """Optimiser steps; one pair each."""
-    learning_rate: float = 1e-3
+    learning_rate: float | int = 1e-3
     """Of Adam with amsgrad."""
     schedule: str = "constant"
     """``"constant"`` (the reference) or ``"cosine"`` (down to 1 % at the last step)."""
-    sigma: float = 0.02
+    sigma: float | int = 0.02
     """Width of the matching loss's target, metres."""
-    turn: float = 0.0
+    turn: float | int = 0.0
     """Each shape is turned about the vertical (y) by up to this many degrees."""
-    tilt: float = 0.0
+    tilt: float | int = 0.0
     """Standard deviation of a turn about a random horizontal axis, degrees."""
     seed: int = 0
     """Of the first parameters and of the order of pairs."""
@@ -68,12 +68,11 @@ class TrainConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise InputError(f"train {name} must be a whole number of 1 or more; got {value!r}")
-        for name, least in (("learning_rate", 0), ("sigma", 0), ("turn", -1), ("tilt", -1)):
-            if not least < getattr(self, name) < math.inf:
-                raise InputError(
-                    f"train {name} must be a number above {max(least, 0)}; "
-                    f"got {getattr(self, name)}"
-                )
+        for name in ("learning_rate", "sigma", "turn", "tilt"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf or (value == 0 and name in ("learning_rate", "sigma")):
+                least = "of 0 or more" if name in ("turn", "tilt") else "above 0"
+                raise InputError(f"train {name} must be a number {least}; got {value}")
         if self.schedule not in ("constant", "cosine"):
             raise InputError(f"train schedule must be constant or cosine; got {self.schedule!r}")
 
@@ -349,8 +348,8 @@ class _State:
             arrays[name] = value.detach().cpu().numpy()
             for key, moment in self.optimizer.state[value].items():
                 arrays[f"adam.{key}.{name}"] = moment.cpu().numpy()
-        arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-        return to_bytes(arrays, metadata={"step": str(self.step), "best": self.best.hex()})
+        arrays = {name: np.array(value, order="C") for name, value in arrays.items()}
+        return to_bytes(arrays, metadata={"state": json.dumps([self.step, self.best.hex()])})
 
     def read(self, path: Path) -> None:
         torch = _torch()
@@ -368,7 +367,8 @@ class _State:
                         )
                         for key in ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
                     }
-        self.step, self.best = int(header["step"]), float.fromhex(header["best"])
+        self.step, best = json.loads(header["state"])
+        self.best = float.fromhex(best)
 
 
 def _open_run(out: Path, config: TrainConfig, resume: bool, state: _State) -> Path:

@@ -1,0 +1,318 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import coembed
+from coembed import cli, files
+from coembed.model import ModelConfig, load, save
+from coembed.shapes import Correspondence, Shape
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, sphere_points, tiny_model):
+    """Two shapes in correspondence, a map, its truth and weights."""
+    path = tmp_path_factory.mktemp("cli")
+    points = sphere_points(150) * [1, 1.5, 2]
+    (path / "off").mkdir()
+    (path / "corres").mkdir()
+    for name, factor in (("cat", 1), ("lion", 1.1)):
+        files.write(path / f"{name}.ply", Shape(points * [1, 1, factor]))
+        files.write(path / "off" / f"{name}.ply", Shape(points * [1, 1, factor]))
+        rows = "\n".join(str(row + 1) for row in range(150)) + "\n"
+        (path / "corres" / f"{name}.vts").write_text(rows)
+    matches = Correspondence(np.arange(150), np.ones(150), 150)
+    files.write_matches(path / "map.txt", matches)
+    save(tiny_model, path / "tiny.safetensors")
+    return path
+
+
+@pytest.fixture
+def call(folder, monkeypatch, capfd):
+    """Run the command line as a user does; gives exit code, output and error output."""
+    monkeypatch.chdir(folder)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["coembed", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        out, err = capfd.readouterr()
+        code = caught.value.code
+        return 0 if code is None else code, out, err
+
+    return run
+
+
+# ------------------------------------------------------------------------------------ verbs
+
+
+def test_match_writes_a_map_and_its_record(call, folder, tmp_path):
+    out = tmp_path / "a.txt"
+    code, printed, _ = call(
+        "match", "cat.ply", "lion.ply", "--out", out, "--weights", "tiny.safetensors", "--json"
+    )
+    assert code == 0
+    facts = json.loads(printed)
+    assert facts["source_points"] == facts["target_points"] == 150
+    assert set(facts["seconds"]) == {"read", "prepare", "embed", "match"}
+    assert len(files.read_matches(out, n_target=150).p2p) == 150
+    record = json.loads((tmp_path / "a.txt.json").read_text())
+    assert record["source"]["name"] == "cat.ply"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "a.txt.json"]
+
+
+def test_match_with_the_shipped_weights_a_cache_and_scores(call, tmp_path):
+    words = ("match", "cat.ply", "cat.ply", "--out", tmp_path / "a.npz", "--cache", tmp_path / "c")
+    code, printed, err = call(*words)
+    assert code == 0, err
+    assert "mean score" in printed
+    found = files.read_matches(tmp_path / "a.npz", n_target=150)
+    assert (found.p2p == np.arange(150)).mean() > 0.95
+    assert list((tmp_path / "c").iterdir())
+    code, _, err = call(*words)
+    assert code == 1
+    assert "exists already" in err
+    assert call(*words, "--force")[0] == 0
+
+
+def test_match_says_what_it_changed_on_the_way_in(call, folder, tmp_path):
+    points = files.read(folder / "cat.ply").points
+    files.write(tmp_path / "twice.ply", Shape(np.concatenate([points, points])))
+    code, _, err = call(
+        "match", tmp_path / "twice.ply", "lion.ply", "--out", tmp_path / "a.txt",
+        "--weights", "tiny.safetensors", "--coupled",
+    )  # fmt: skip
+    assert code == 0
+    assert "150 repeated points share the answer of their first copy" in err
+
+
+def test_evaluate_with_a_map_and_with_two_vts(call):
+    for truth in (
+        ("--truth", "map.txt"),
+        ("--truth", "corres/cat.vts", "--target-truth", "corres/lion.vts"),
+    ):
+        code, printed, _ = call("evaluate", "map.txt", "--target", "lion.ply", *truth, "--json")
+        assert code == 0
+        facts = json.loads(printed)
+        assert facts["rows"] == 150
+        assert facts["mean_x100"] == pytest.approx(0, abs=1e-4)
+        assert facts["coverage"] == 1
+
+
+def test_evaluate_prints_one_fact_a_line(call):
+    code, printed, _ = call("evaluate", "map.txt", "--target", "lion.ply", "--truth", "map.txt")
+    assert code == 0
+    assert {line.split("  ")[0] for line in printed.splitlines()} >= {"rows", "auc 25"}
+
+
+def test_view_with_and_without_truth(call, tmp_path):
+    pytest.importorskip("matplotlib")
+    words = ("view", "cat.ply", "lion.ply", "map.txt", "--out")
+    assert call(*words, tmp_path / "a.png")[0] == 0
+    assert call(*words, tmp_path / "b.png", "--truth", "map.txt")[0] == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_info_of_shapes_and_weights(call):
+    code, printed, _ = call("info", "cat.ply", "tiny.safetensors", "human", "--json")
+    assert code == 0
+    shape, tiny, human = (json.loads(line) for line in printed.splitlines())
+    assert shape["points"] == shape["distinct"] == 150
+    assert len(shape["eigenvalues_times_area"]) == 5
+    assert tiny["name"] == "tiny"
+    assert human["parameters"] > 10_000
+
+
+def test_bodies_writes_a_folder_in_the_community_layout(call, tmp_path):
+    code, printed, _ = call("bodies", "--n", 1, "--points", 100, "--out", tmp_path / "people")
+    assert code == 0
+    assert "people" in printed
+    assert len(files.read(tmp_path / "people" / "off" / "body0000.ply").points) == 100
+    code, _, err = call("bodies", "--n", 1, "--points", 100, "--out", tmp_path / "people")
+    assert code == 1
+    assert "exists already" in err
+
+
+def test_train_on_a_folder_and_resume(call, folder, tmp_path):
+    pytest.importorskip("torch")
+    words = ("train", "--data", folder, "--points", 0, "--steps", 2, "--out", tmp_path / "run")
+    code, printed, err = call(*words)
+    assert code == 0, err
+    assert "best.safetensors" in printed
+    model = load(tmp_path / "run" / "best.safetensors")
+    assert model.config == ModelConfig(attention=False)
+    assert model.info["losses"] == "paper"
+    code, _, err = call(*words)
+    assert code == 1
+    assert "holds a run already" in err
+    assert call(*words, "--resume")[0] == 0
+
+
+def test_matching_loss_needs_truth(call, folder, tmp_path):
+    pytest.importorskip("torch")
+    code, _, err = call(
+        "train", "--data", folder, "--loss", "matching", "--steps", 1, "--out", tmp_path / "run"
+    )
+    assert code == 1
+    assert "exact truth" in err
+
+
+def test_bench_prints_the_table(call, folder):
+    code, printed, err = call(
+        "bench", folder, "--weights", "tiny.safetensors", "--samples", 20, "--json"
+    )
+    assert code == 0, err
+    facts = json.loads(printed)
+    assert facts["pairs"] == 2
+    assert facts["weights"] == "tiny"
+    assert np.isfinite(facts["mean_x100"])
+
+
+def test_import_weights(call, tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"a": torch.zeros(1)}, tmp_path / "a.pth")
+    code, _, err = call("import-weights", tmp_path / "a.pth", tmp_path / "a.safetensors")
+    assert code == 1
+    assert "holds no weights of the reference's network" in err
+    assert not (tmp_path / "a.safetensors").exists()
+
+
+def test_demo_matches_the_shipped_pair(call, tmp_path):
+    pytest.importorskip("matplotlib")
+    code, printed, err = call("demo", "--out", tmp_path / "demo")
+    assert code == 0, err
+    names = sorted(path.name for path in (tmp_path / "demo").iterdir())
+    assert names == ["map.txt", "map.txt.json", "picture.png"]
+    error = next(line for line in printed.splitlines() if line.startswith("mean error"))
+    # a map by chance lies at about 40
+    assert float(error.split()[-1]) < 10
+    assert call("demo", "--out", tmp_path / "demo")[0] == 1
+
+
+# ------------------------------------------------------------------------------ wrong use
+
+
+FAILURES = {
+    "no shape": ("match", "none.ply", "lion.ply", "--out", "OUT.txt"),
+    "no weights": ("match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--weights", "none"),
+    "torch weights": ("match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--weights", "a.pth"),
+    "shape as weights": (
+        "match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--weights", "cat.ply"),
+    "map as shape": ("match", "corres/cat.vts", "lion.ply", "--out", "OUT.txt"),
+    "no folder": ("match", "cat.ply", "lion.ply", "--out", "none/OUT.txt"),
+    "no map": ("evaluate", "none.txt", "--target", "lion.ply", "--truth", "map.txt"),
+    "shape as map": ("evaluate", "cat.ply", "--target", "lion.ply", "--truth", "map.txt"),
+    "no truth": ("view", "cat.ply", "lion.ply", "map.txt", "--out", "OUT.png", "--truth", "no"),
+    "no picture": ("view", "cat.ply", "lion.ply", "map.txt", "--out", "OUT.jpg"),
+    "no info": ("info", "none.ply"),
+    "folder as shape": ("info", "off"),
+    "few points": ("train", "--points", "50", "--out", "OUT"),
+    "no data": ("train", "--data", "none", "--out", "OUT"),
+    "empty bench": ("bench", "off"),
+    "no file to import": ("import-weights", "none.pth", "OUT.safetensors"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_users_can_mend_is_one_line_and_leaves_nothing_behind(call, folder, name):
+    before = sorted(folder.rglob("*"))
+    code, printed, err = call(*FAILURES[name])
+    assert code == 1
+    assert printed == ""
+    lines = [line for line in err.splitlines() if line.strip()]
+    assert len(lines) == 1
+    assert lines[0].startswith("coembed: ")
+    assert "Traceback" not in err
+    assert sorted(folder.rglob("*")) == before
+
+
+MISUSES = {
+    "no command": (),
+    "unknown command": ("fly",),
+    "no output": ("match", "cat.ply", "lion.ply"),
+    "unknown option": ("info", "cat.ply", "--fast"),
+    "odd ending": ("match", "cat.ply", "lion.ply", "--out", "OUT.mat"),
+    "half a truth": (
+        "evaluate", "map.txt", "--target", "lion.ply", "--truth", "corres/cat.vts"),
+    "two truths": (
+        "evaluate", "map.txt", "--target", "lion.ply", "--truth", "map.txt",
+        "--target-truth", "corres/lion.vts"),
+    "odd slice": ("bench", ".", "--shapes", "3"),
+    "unknown loss": ("train", "--loss", "none", "--out", "OUT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_wrong_use_has_exit_code_two(call, folder, name):
+    before = sorted(folder.rglob("*"))
+    code, _, err = call(*MISUSES[name])
+    assert code == 2
+    assert "Usage" in err
+    assert "Traceback" not in err
+    assert sorted(folder.rglob("*")) == before
+
+
+ODD_NUMBERS = {
+    "samples": ("evaluate", "map.txt", "--target", "lion.ply", "--truth", "map.txt",
+                "--samples", "-3"),
+    "bench samples": ("bench", ".", "--weights", "tiny.safetensors", "--samples", "-3"),
+    "no bodies": ("bodies", "--n", "0", "--out", "OUT"),
+    "seed of bodies": ("bodies", "--n", "1", "--points", "50", "--seed", "-1", "--out", "OUT"),
+    "seed of training": ("train", "--seed", "-1", "--out", "OUT"),
+    "jobs": ("train", "--data", ".", "--jobs", "0", "--steps", "1", "--out", "OUT"),
+    "bodies to train on": ("train", "--n", "-1", "--out", "OUT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_NUMBERS)
+def test_numbers_that_make_no_sense_are_refused(call, folder, name):
+    before = sorted(folder.rglob("*"))
+    code, _, err = call(*ODD_NUMBERS[name])
+    assert code in (1, 2)
+    assert "Traceback" not in err
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_debug_shows_the_traceback(folder, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["coembed", "info", "none.ply", "--debug"])
+    with pytest.raises(coembed.CoembedError):
+        cli.main()
+
+
+def test_the_program_itself(tmp_path):
+    """A process of its own: exit codes as a shell sees them, no traceback."""
+    start = [sys.executable, "-m", "coembed"]
+    done = subprocess.run([*start, "--version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert coembed.__version__ in done.stdout
+    done = subprocess.run(
+        [*start, "info", "none.ply"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stderr == "coembed: none.ply: no such file\n"
+    done = subprocess.run([*start, "info"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+
+
+# ------------------------------------------------------------------------------------ help
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands.commands))
+def test_every_command_has_help_with_an_example(name):
+    shown = CliRunner().invoke(cli.commands, [name, "--help"])
+    assert shown.exit_code == 0
+    assert f"Example: coembed {name} " in shown.output
+    example = shown.output.split("Example: coembed ")[1].split("\n\n")[0].split()
+    # the example parses: its options exist
+    options = {word for word in example if word.startswith("--")}
+    known = {opt for param in cli.commands.commands[name].params for opt in param.opts}
+    assert options <= known
+
+
+def test_the_group_lists_every_command():
+    shown = CliRunner().invoke(cli.commands, ["--help"]).output
+    for name in cli.commands.commands:
+        assert f"\n  {name} " in shown

@@ -1,0 +1,177 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coembed import bodies, datasets, files
+from coembed.datasets import BodyExamples, FolderExamples
+from coembed.errors import InputError
+from coembed.shapes import Shape
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    return BodyExamples(3, 7, (150, 200), 16, tmp_path_factory.mktemp("examples"))
+
+
+def test_examples_depend_on_settings_and_index_alone(examples, tmp_path):
+    other = BodyExamples(2, 7, (150, 200), 16, tmp_path)
+    np.testing.assert_array_equal(other[1].place, examples[1].place)
+    np.testing.assert_array_equal(other[1].operators.evecs, examples[1].operators.evecs)
+    assert (
+        len(examples[0].place) != len(examples[1].place)
+        or (examples[0].place != examples[1].place).any()
+    )
+
+
+def test_examples_of_another_seed_are_others(examples, tmp_path):
+    other = BodyExamples(1, 8, (150, 200), 16, tmp_path)[0]
+    assert other.operators.name == examples[0].operators.name
+    assert other.place.shape != examples[0].place.shape or (other.place != examples[0].place).any()
+
+
+def test_an_example_holds_what_training_reads(examples):
+    one = examples[0]
+    n = len(one.operators.mass)
+    assert 150 <= n <= 200
+    assert one.place.shape == (n, 3)
+    assert one.operators.evecs.shape == (n, 16)
+    for name in ("points", "mass", "evals", "evecs", "grad_x", "grad_y"):
+        assert getattr(one.operators, name).dtype == np.float32
+    assert one.operators.laplacian.dtype == np.float32
+
+
+def test_places_are_in_the_order_of_the_operators(examples):
+    rng = np.random.default_rng([7, 0])
+    n = int(rng.integers(150, 201))
+    sample = bodies.sample(bodies.body(rng), n, rng)
+    one = examples[0]
+    np.testing.assert_allclose(one.place[one.operators.rows], sample.place, atol=1e-6)
+    back = one.operators.points[one.operators.rows] / one.operators.scale + one.operators.centre
+    np.testing.assert_allclose(back, sample.shape.points, atol=1e-5)
+
+
+def test_a_stored_example_is_read_and_a_damaged_one_made_again(examples, monkeypatch):
+    first = examples[2]
+    made = monkeypatch.setattr(bodies, "body", None) or examples[2]
+    np.testing.assert_array_equal(made.operators.evecs, first.operators.evecs)
+    np.testing.assert_array_equal(made.place, first.place)
+    monkeypatch.undo()
+    (path,) = examples.cache.glob("*-000002.safetensors")
+    content = path.read_bytes()
+    path.write_bytes(content[:-99])
+    np.testing.assert_array_equal(examples[2].operators.evecs, first.operators.evecs)
+    assert path.read_bytes() == content
+
+
+def test_examples_end(examples):
+    assert len(examples) == 3
+    assert len(list(examples)) == 3
+    with pytest.raises(IndexError):
+        examples[3]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_fill_makes_each_once(sphere_points, tmp_path, jobs):
+    folder(tmp_path, sphere_points, 3)
+    shapes = FolderExamples(datasets.shape_paths(tmp_path), 0, 4, tmp_path / "cache")
+    assert sorted(datasets.fill(shapes, jobs)) == [0, 1, 2]
+    assert len(list((tmp_path / "cache").iterdir())) == 3
+
+
+def folder(path, sphere_points, n, ending=".ply"):
+    (path / "off").mkdir(parents=True)
+    for i in range(n):
+        files.write(path / "off" / f"s{i:02d}{ending}", Shape(sphere_points(60 + i) * [1, 2, 3]))
+    return path
+
+
+def test_shapes_of_a_folder_are_sorted_and_filtered(sphere_points, tmp_path):
+    folder(tmp_path, sphere_points, 3)
+    (tmp_path / "off" / "notes.md").write_text("not a shape")
+    assert [path.name for path in datasets.shape_paths(tmp_path)] == [
+        "s00.ply",
+        "s01.ply",
+        "s02.ply",
+    ]
+    assert datasets.shape_paths(tmp_path / "off") == datasets.shape_paths(tmp_path)
+
+
+def test_folders_that_hold_nothing(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        datasets.shape_paths(tmp_path / "none")
+    with pytest.raises(InputError, match=r"holds no shapes; expected files ending in \.off"):
+        datasets.shape_paths(tmp_path)
+
+
+def test_folder_examples_have_no_truth_and_may_be_thinned(sphere_points, tmp_path):
+    paths = datasets.shape_paths(folder(tmp_path, sphere_points, 2))
+    whole = FolderExamples(paths, 0, 8, tmp_path / "cache")
+    thinned = FolderExamples(paths, 40, 8, tmp_path / "cache")
+    assert len(whole) == 2
+    assert whole[1].place is None
+    assert len(whole[1].operators.mass) == 61
+    assert len(thinned[1].operators.mass) == 40
+    np.testing.assert_array_equal(thinned[1].operators.mass, thinned[1].operators.mass)
+    assert whole[0].operators.evecs.dtype == np.float32
+
+
+def test_training_sets_of_bodies(tmp_path):
+    settings = {"n": 5, "n_points": 1000, "n_eig": 16, "cache": tmp_path}
+    examples, held_out, facts = datasets.training_sets(None, seed=3, **settings)
+    assert (len(examples), len(held_out)) == (5, 32)
+    assert examples.n_points == (600, 1250)
+    seeds = {examples.seed, held_out.seed}
+    others, other_out, _ = datasets.training_sets(None, seed=4, **settings)
+    assert not seeds & {others.seed, other_out.seed}
+    assert "CC0" in facts["data"]
+    with pytest.raises(InputError, match="need 100 points or more for training; got 99"):
+        datasets.training_sets(None, seed=0, **{**settings, "n_points": 99})
+
+
+def test_training_sets_of_a_folder_hold_out_every_tenth(tmp_path, unchecked):
+    for i in range(25):
+        (tmp_path / f"s{i:02d}.off").write_text("OFF\n")
+    settings = {"n": 0, "n_points": 0, "n_eig": 16, "seed": 0, "cache": tmp_path}
+    examples, held_out, facts = datasets.training_sets(tmp_path, **settings)
+    assert [path.stem for path in held_out.paths] == ["s09", "s19"]
+    assert len(examples) == 23
+    assert not set(examples.paths) & set(held_out.paths)
+    assert facts["data"].startswith("23 shapes")
+    for path in tmp_path.glob("s1*.off"):
+        path.unlink()
+    assert len(datasets.training_sets(tmp_path, **settings)[1]) == 0
+
+
+def test_written_bodies_hold_their_exact_truth(tmp_path):
+    calls = []
+    out = tmp_path / "people"
+    datasets.write_bodies(out, n=2, n_points=120, seed=4, report=lambda: calls.append(1))
+    assert len(calls) == 2
+    assert sorted(p.name for p in (out / "off").iterdir()) == ["body0000.ply", "body0001.ply"]
+    rows = [files.read_vts(out / "corres" / f"body000{i}.vts") for i in range(2)]
+    assert rows[0].shape == (1000,)
+    assert rows[0].min() >= 0
+    assert rows[0].max() < 120
+    assert len(np.unique(rows[0])) > 90
+    model = bodies.body_model()
+    with np.load(out / "corres" / "body0001.npz") as exact:
+        face, barycentric = exact["face"], exact["barycentric"]
+    rng = np.random.default_rng([4, 1])
+    person = bodies.body(rng)
+    shape = files.read(out / "off" / "body0001.ply")
+    built = np.einsum("nc,nca->na", barycentric, person.vertices[model.faces[face]])
+    np.testing.assert_allclose(built, shape.points, atol=1e-12)
+    truth = bodies.on_body(person, *bodies.landmarks(1000))
+    off = np.linalg.norm(shape.points[rows[1]] - truth, axis=1)
+    wanted = np.linalg.norm(shape.points[:, None] - truth[None], axis=2).min(axis=0)
+    np.testing.assert_allclose(off, wanted)
+
+
+def test_written_bodies_overwrite_nothing(tmp_path):
+    with pytest.raises(InputError, match="exists already"):
+        datasets.write_bodies(tmp_path, n=1, n_points=50, seed=0)
+    for n, points in ((0, 100), (1, 19)):
+        with pytest.raises(InputError, match=f"got {n} and {points}"):
+            datasets.write_bodies(tmp_path / "new", n=n, n_points=points, seed=0)
+    assert not Path(tmp_path / "new").exists()

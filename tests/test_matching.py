@@ -1,0 +1,140 @@
+import json
+
+import numpy as np
+import pytest
+
+from coembed import geometry, matching
+from coembed.errors import InputError, WeightsError
+from coembed.model import CoupledEmbedding, ModelConfig, initial_parameters
+from coembed.shapes import Shape
+
+
+@pytest.mark.parametrize("similarity", ["l2", "cosine"])
+def test_nearest_is_brute_force(rng, similarity):
+    # more rows than one chunk of the distance matrix
+    source, target = rng.standard_normal((1500, 5)), rng.standard_normal((300, 5))
+    a, b = source, target
+    if similarity == "cosine":
+        a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (source, target))
+    wanted = np.linalg.norm(a[:, None] - b[None], axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(matching.nearest(source, target, similarity=similarity), wanted)
+
+
+def test_nearest_takes_the_first_among_equals(rng):
+    source = rng.standard_normal((20, 3))
+    found = matching.nearest(source, np.concatenate([source, source]))
+    np.testing.assert_array_equal(found, np.arange(20))
+
+
+def test_nearest_does_not_lose_small_differences_in_a_common_offset(rng):
+    """Embeddings in single precision, far from zero compared with their spread."""
+    source = (100 + rng.standard_normal((200, 4))).astype(np.float32)
+    np.testing.assert_array_equal(matching.nearest(source, source), np.arange(200))
+
+
+def test_nearest_rejects_an_unknown_similarity():
+    with pytest.raises(InputError, match="similarity must be l2 or cosine; got 'dot'"):
+        matching.nearest(np.ones((2, 2)), np.ones((2, 2)), similarity="dot")
+
+
+def test_a_shape_matches_itself_row_by_row(tiny_model, torus):
+    found = matching.match(tiny_model, torus, torus)
+    np.testing.assert_array_equal(found.p2p, np.arange(700))
+    np.testing.assert_array_equal(found.score, 1)
+    assert found.n_target == 700
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_model, torus, sphere):
+    return matching.match(tiny_model, torus, sphere)
+
+
+def test_scores_lie_between_zero_and_one(pair):
+    assert pair.score.min() >= 0
+    assert pair.score.max() <= 1
+    assert pair.score.min() < 0.99
+
+
+def test_scores_are_what_the_way_back_says(tiny_model, torus, sphere, pair):
+    back = matching.match(tiny_model, sphere, torus).p2p
+    one = geometry.prepare(torus, n_eig=16)
+    off = np.linalg.norm(torus.points - torus.points[back[pair.p2p]], axis=1) * one.scale
+    np.testing.assert_allclose(pair.score, np.exp(-((off / 0.06) ** 2)), atol=1e-9)
+
+
+def test_a_permuted_source_permutes_the_map(tiny_model, torus, sphere, pair, rng):
+    order = rng.permutation(700)
+    found = matching.match(tiny_model, Shape(torus.points[order]), sphere)
+    np.testing.assert_array_equal(found.p2p, pair.p2p[order])
+    np.testing.assert_array_equal(found.score, pair.score[order])
+
+
+def test_a_permuted_target_renames_the_answers(tiny_model, torus, sphere, pair, rng):
+    order = rng.permutation(500)
+    found = matching.match(tiny_model, torus, Shape(sphere.points[order]))
+    np.testing.assert_array_equal(order[found.p2p], pair.p2p)
+    np.testing.assert_array_equal(found.score, pair.score)
+
+
+def test_copies_in_the_target_answer_with_their_first_row(tiny_model, torus, sphere, pair):
+    doubled = Shape(np.concatenate([sphere.points, sphere.points]))
+    found = matching.match(tiny_model, torus, doubled)
+    np.testing.assert_array_equal(found.p2p, pair.p2p)
+    assert found.n_target == 1000
+    turned = Shape(doubled.points[::-1])
+    found = matching.match(tiny_model, torus, turned)
+    np.testing.assert_array_equal(found.p2p, 499 - pair.p2p)
+
+
+def test_copies_in_the_source_share_their_answer(tiny_model, torus, sphere, pair):
+    more = Shape(np.concatenate([torus.points, torus.points[[4, 4, 9]]]))
+    found = matching.match(tiny_model, more, sphere)
+    np.testing.assert_array_equal(found.p2p, np.concatenate([pair.p2p, pair.p2p[[4, 4, 9]]]))
+
+
+def test_place_and_unit_of_a_shape_do_not_count(tiny_model, torus, sphere, pair):
+    found = matching.match(tiny_model, Shape(1000 * torus.points + 50), sphere)
+    # round-off may flip a near tie or two
+    assert (found.p2p != pair.p2p).mean() < 0.01
+
+
+def test_the_coupled_mode_is_another_map(tiny_model, torus, sphere, pair):
+    found = matching.match(tiny_model, torus, sphere, coupled=True)
+    assert found.record["coupled"] is True
+    assert (found.p2p != pair.p2p).any()
+
+
+def test_the_coupled_mode_needs_attention(torus):
+    config = ModelConfig(dim=8, n_eig=16, width=16, n_blocks=1, n_heads=2, attention=False)
+    model = CoupledEmbedding(config, initial_parameters(config, 0))
+    with pytest.raises(WeightsError, match="hold no cross-attention"):
+        matching.match(model, torus, torus, coupled=True)
+
+
+def test_the_record_tells_what_was_done(pair, tiny_model, torus):
+    record = pair.record
+    assert json.loads(json.dumps(record)) == record
+    assert record["source"]["name"] == "torus"
+    assert record["source"]["rows"] == 700
+    assert record["target"]["changes"] == []
+    assert len(record["source"]["sha256"]) == 64
+    assert record["weights"] == "tiny"
+    assert record["model"]["dim"] == 8
+    assert set(record["seconds"]) == {"prepare", "embed", "match"}
+    again = matching.match(tiny_model, torus, torus).record
+    assert again["source"]["sha256"] == record["source"]["sha256"]
+
+
+def test_a_cache_changes_nothing(tiny_model, torus, sphere, pair, tmp_path):
+    for _ in range(2):
+        found = matching.match(tiny_model, torus, sphere, cache=tmp_path)
+        np.testing.assert_array_equal(found.p2p, pair.p2p)
+        np.testing.assert_array_equal(found.score, pair.score)
+
+
+def test_embeddings_are_in_the_rows_of_the_file(tiny_model, torus, rng):
+    order = rng.permutation(700)
+    one = matching.embed(tiny_model, torus)
+    assert one.shape == (700, 8)
+    other = matching.embed(tiny_model, Shape(torus.points[order]))
+    np.testing.assert_array_equal(other, one[order])

@@ -1,0 +1,302 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from coembed import training
+from coembed.datasets import BodyExamples, Example
+from coembed.errors import InputError, NumericalError
+from coembed.losses import LossWeights
+from coembed.model import ModelConfig, load
+from coembed.training import TrainConfig
+
+torch = pytest.importorskip("torch")
+
+MATCHING = LossWeights(0.0, 0.0, 0.0, matching=1.0)
+MODEL = ModelConfig(
+    dim=8, n_eig=16, width=16, n_blocks=2, n_heads=2, attention=False, similarity="cosine"
+)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    cached = BodyExamples(5, 0, (150, 180), 16, tmp_path_factory.mktemp("examples"))
+    return list(cached)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config(**change):
+    return TrainConfig(
+        **{"model": MODEL, "weights": MATCHING, "steps": 6, "save_every": 3, **change}
+    )
+
+
+def log_of(out):
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["seconds"]
+    return lines
+
+
+def arrays_of(path):
+    with safe_open(path, framework="numpy") as opened:
+        return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata()  # noqa: SIM118
+
+
+# ----------------------------------------------------------------------------------- learning
+
+
+def test_matching_of_one_pair_can_be_learned_by_heart(examples, tmp_path):
+    seen = []
+    training.train(
+        examples[:2], config(steps=60, learning_rate=1e-2, save_every=100), out=tmp_path / "run",
+        report=seen.append,
+    )  # fmt: skip
+    first, last = (np.mean([p.terms["matching"] for p in part]) for part in (seen[:5], seen[-5:]))
+    assert last < 0.6 * first
+    assert [p.step for p in seen] == list(range(1, 61))
+
+
+def test_the_papers_loss_of_one_pair_falls(examples, tmp_path):
+    seen = []
+    training.train(
+        examples[:2],
+        config(model=replace(MODEL, dim=16), weights=LossWeights(), steps=150, learning_rate=2e-2),
+        out=tmp_path / "run", report=seen.append,
+    )  # fmt: skip
+    weights = {"off_diagonal": 1, "orthonormality": 1000, "coupling": 50}
+    totals = [sum(weights[name] * p.terms[name] for name in weights) for p in seen]
+    assert np.mean(totals[-5:]) < 0.9 * np.mean(totals[:5])
+
+
+def test_all_terms_together_with_attention(examples, tmp_path):
+    # the off-diagonal term compares with the eigenvalues, so dim and n_eig agree
+    form = replace(MODEL, dim=16, attention=True)
+    seen = []
+    model = training.train(
+        examples, config(model=form, weights=LossWeights(matching=1000), steps=2),
+        out=tmp_path / "run", report=seen.append,
+    )  # fmt: skip
+    assert set(seen[0].terms) == {"off_diagonal", "orthonormality", "coupling", "matching"}
+    before = training.initial_parameters(form, 0)
+    for name, value in model.parameters.items():
+        # the bias before the instance norm has no effect, so it need not move
+        if name not in ("refiner.mlp.0.bias", "refiner.key.bias"):
+            assert (value != before[name]).any(), name
+
+
+def test_a_step_gives_unweighted_terms(examples):
+    form = replace(MODEL, dim=16)
+    parameters = {
+        name: torch.tensor(value) for name, value in training.initial_parameters(form, 0).items()
+    }
+    parameters["temperature"] = torch.tensor(1.0)
+    terms = [
+        training.step(parameters, config(model=form, weights=weights), *examples[:2])
+        for weights in (LossWeights(1, 1, 1, 1), LossWeights(7, 70, 700, 7))
+    ]
+    assert terms[0].keys() == {"off_diagonal", "orthonormality", "coupling", "matching"}
+    for name, value in terms[0].items():
+        assert float(value) == float(terms[1][name])
+
+
+# ------------------------------------------------------------------------------------- resume
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_resume_equals_no_interruption_bit_for_bit(examples, tmp_path, schedule):
+    settings = config(schedule=schedule, turn=20, tilt=5)
+    kept = {"validation": examples[3:], "info": {"name": "run"}}
+    training.train(examples[:3], settings, out=tmp_path / "whole", **kept)
+
+    def stop(progress):
+        if progress.step == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(examples[:3], settings, out=tmp_path / "broken", report=stop, **kept)
+    assert len(log_of(tmp_path / "broken")) == 4
+    training.train(examples[:3], settings, out=tmp_path / "broken", resume=True, **kept)
+    assert log_of(tmp_path / "broken") == log_of(tmp_path / "whole")
+    for name in ("last", "best"):
+        one, other = (
+            arrays_of(tmp_path / run / f"{name}.safetensors") for run in ("whole", "broken")
+        )
+        assert one[1] == other[1]
+        assert one[0].keys() == other[0].keys()
+        for key, value in one[0].items():
+            np.testing.assert_array_equal(value, other[0][key], err_msg=key)
+
+
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(examples, tmp_path):
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(examples, config(), out=tmp_path / "run", report=stop)
+    training.train(examples, config(), out=tmp_path / "run", resume=True)
+    assert [line["step"] for line in log_of(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_resuming_a_finished_run_changes_nothing(examples, tmp_path):
+    one = training.train(examples, config(), out=tmp_path / "run")
+    log = log_of(tmp_path / "run")
+    two = training.train(examples, config(), out=tmp_path / "run", resume=True)
+    assert log_of(tmp_path / "run") == log
+    for name, value in one.parameters.items():
+        np.testing.assert_array_equal(value, two.parameters[name])
+
+
+def test_resume_wants_the_same_settings(examples, tmp_path):
+    training.train(examples, config(), out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"other settings \(model, seed\); resume with the same"):
+        training.train(
+            examples, config(seed=1, model=replace(MODEL, width=32)), out=tmp_path / "run",
+            resume=True,
+        )  # fmt: skip
+
+
+def test_a_folder_that_holds_something_is_left_alone(examples, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds a run already; add --resume or choose another"):
+        training.train(examples, config(), out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+# ----------------------------------------------------------------------------- what is written
+
+
+def test_the_log_and_the_weights_say_what_was_done(examples, tmp_path):
+    model = training.train(
+        examples[:3], config(), out=tmp_path / "run", validation=examples[3:],
+        info={"name": "it", "licence": "MIT"},
+    )  # fmt: skip
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines, start=1):
+        assert set(line) == {"step", "terms", "learning_rate", "validation", "seconds"}
+        assert line["step"] == number
+        assert set(line["terms"]) == {"matching"}
+        assert (line["validation"] is not None) == (number % 3 == 0)
+    best = load(tmp_path / "run" / "best.safetensors")
+    assert best.config == MODEL == model.config
+    assert best.info["name"] == "it"
+    assert best.info["licence"] == "MIT"
+    assert best.info["training"]["steps"] == 6
+    measured = {line["step"]: line["validation"] for line in lines}
+    assert best.info["validation"] == measured[best.info["step"]]
+    assert best.info["validation"] == min(v for v in measured.values() if v is not None)
+    assert "temperature" not in best.parameters
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 6
+
+
+def test_validation_without_truth_is_the_loss(examples, tmp_path):
+    blind = [Example(one.operators, None) for one in examples]
+    seen = []
+    training.train(
+        blind[:3], config(weights=LossWeights(0, 1, 0)), out=tmp_path / "run",
+        validation=blind[3:], report=seen.append,
+    )  # fmt: skip
+    assert seen[2].validation > 0
+    assert seen[1].validation is None
+
+
+def test_the_cosine_schedule_falls_to_a_hundredth():
+    settings = config(schedule="cosine", steps=100, learning_rate=2.0)
+    rates = [training._learning_rate(settings, step) for step in range(101)]
+    assert rates[0] == 2
+    assert rates[-1] == pytest.approx(0.02)
+    assert (np.diff(rates) < 0).all()
+    assert training._learning_rate(config(learning_rate=2.0), 5) == 2
+
+
+def test_a_turn_is_about_the_vertical_and_depends_on_the_step(examples):
+    settings = config(turn=30)
+    one, same, other = (training._turned(examples[0], settings, step, 0) for step in (1, 1, 2))
+    before, after = examples[0].operators.points, one.operators.points
+    np.testing.assert_array_equal(after, same.operators.points)
+    assert (after != other.operators.points).any()
+    np.testing.assert_allclose(after[:, 1], before[:, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(after, axis=1), np.linalg.norm(before, axis=1), atol=1e-6
+    )
+    cosine = (before[:, [0, 2]] * after[:, [0, 2]]).sum() / (before[:, [0, 2]] ** 2).sum()
+    assert cosine >= np.cos(np.deg2rad(30)) - 1e-6
+    assert training._turned(examples[0], config(), 1, 0) is examples[0]
+
+
+def test_a_pair_is_two_different_shapes_and_a_function_of_seed_and_step():
+    pairs = [training._pair(3, step, 4) for step in range(200)]
+    assert all(one != other for one, other in pairs)
+    assert len(set(pairs)) == 12
+    assert training._pair(3, 7, 4) == pairs[7]
+
+
+# -------------------------------------------------------------------------------------- errors
+
+
+def test_too_few_examples(examples, tmp_path):
+    with pytest.raises(InputError, match="training needs two shapes or more; got 1"):
+        training.train(examples[:1], config(), out=tmp_path / "run")
+    with pytest.raises(InputError, match="validation needs two shapes or more, or none; got 1"):
+        training.train(examples, config(), out=tmp_path / "run", validation=examples[:1])
+    assert not (tmp_path / "run").exists()
+
+
+def test_matching_needs_truth(examples, tmp_path):
+    blind = [Example(one.operators, None) for one in examples]
+    with pytest.raises(InputError, match="needs data with exact truth"):
+        training.train(blind, config(), out=tmp_path / "run")
+
+
+def test_a_loss_that_is_not_finite_stops_and_leaves_the_last_checkpoint(
+    examples, tmp_path, monkeypatch
+):
+    real, calls = training.step, []
+
+    def spoiled(*arguments):
+        calls.append(1)
+        terms = real(*arguments)
+        return {k: v * float("nan") for k, v in terms.items()} if len(calls) == 5 else terms
+
+    monkeypatch.setattr(training, "step", spoiled)
+    with pytest.raises(NumericalError, match=r"stopped at step 4: the loss of body \d and body \d"):
+        training.train(examples, config(), out=tmp_path / "run")
+    header = arrays_of(tmp_path / "run" / "last.safetensors")[1]
+    assert json.loads(header["state"])[0] == 3
+    monkeypatch.undo()
+    training.train(examples, config(), out=tmp_path / "run", resume=True)
+    assert len(log_of(tmp_path / "run")) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 0}, "train steps must be a whole number of 1 or more; got 0"),
+        ({"save_every": 0}, "train save_every must be"),
+        ({"learning_rate": 0.0}, "train learning_rate must be a number above 0; got 0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be"),
+        ({"sigma": -1.0}, "train sigma must be"),
+        ({"turn": -5.0}, "train turn must be"),
+        ({"tilt": float("inf")}, "train tilt must be"),
+        ({"schedule": "linear"}, "train schedule must be constant or cosine; got 'linear'"),
+    ],
+)
+def test_config_rejects_nonsense(change, message):
+    with pytest.raises(InputError, match=message):
+        TrainConfig(**change)
+
+
+@pytest.mark.parametrize("name", ["turn", "tilt"])
+def test_a_turn_just_below_zero_is_refused(name):
+    assert getattr(TrainConfig(**{name: 0.0}), name) == 0
+    with pytest.raises(InputError, match=f"{name} must be"):
+        TrainConfig(**{name: -0.5})
