@@ -174,7 +174,8 @@ def test_repeated_points_share_one_row(torus, torus_operators):
 
 def test_each_component_loses_one_constant_and_no_mode(sphere_points):
     small = sphere_points(300)
-    pair = Shape(np.concatenate([small, small + [10, 0, 0], small - [10, 0, 0]]))
+    aside = np.array([10, 0, 0])
+    pair = Shape(np.concatenate([small, small + aside, small - aside]))
     one, single = geometry.prepare(pair, n_eig=9), geometry.prepare(Shape(small), n_eig=3)
     assert one.notes == ("3 separate components, each with a constant mode of its own",)
     # three equal spheres: every mode of one comes three times, at a third of the total area

@@ -143,7 +143,8 @@ def test_diffusion_at_time_zero_is_the_projection(torus_operators, rng):
     zeros, eye = np.zeros((width, width)), np.eye(width)
     parameters = {
         "b.time": np.zeros(width), "b.rotate.real": eye, "b.rotate.imaginary": zeros,
-        "b.mlp.0.weight": np.concatenate([zeros, eye, zeros], axis=1), "b.mlp.0.bias": 9 + 0 * eye[0],
+        "b.mlp.0.weight": np.concatenate([zeros, eye, zeros], axis=1),
+        "b.mlp.0.bias": 9 + 0 * eye[0],
         "b.mlp.1.weight": eye, "b.mlp.1.bias": 0 * eye[0],
         "b.mlp.2.weight": eye, "b.mlp.2.bias": 0 * eye[0] - 9,
     }  # fmt: skip

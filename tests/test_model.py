@@ -179,7 +179,7 @@ def with_config(tiny_model, path, **change):
 
 
 def test_config_of_another_version(tiny_model, tmp_path):
-    with pytest.raises(WeightsError, match="its config has the keys.*'wings'.*this version knows"):
+    with pytest.raises(WeightsError, match=r"its config has the keys.*'wings'.*this version knows"):
         load(with_config(tiny_model, tmp_path / "a.safetensors", wings=2))
     with pytest.raises(WeightsError, match="its config has the keys"):
         load(with_config(tiny_model, tmp_path / "b.safetensors", centre=None))
