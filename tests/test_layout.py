@@ -31,8 +31,13 @@ ORDER = [
     "demonstration",
     "cli",
 ]
-# the loop with its documentation; one figure from top to bottom
-LONG = {"training.train", "viewing.view"}
+MOST_LINES = 43  # of code in a function; what needs more falls into parts that have names
+
+
+def lines_of_code(function):
+    """Lines of a function below its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return function.end_lineno - body[0].lineno + 1 if body else 0
 
 
 def tree_of(module):
@@ -98,18 +103,8 @@ def test_importing_loads_no_heavy_library(module):
 @pytest.mark.parametrize("module", ORDER)
 def test_functions_fit_on_a_page(module):
     for node in ast.walk(tree_of(module)):
-        if isinstance(node, ast.FunctionDef) and f"{module}.{node.name}" not in LONG:
-            assert node.end_lineno - node.lineno < 60, f"{module}.{node.name}"
-
-
-def test_the_exceptions_are_still_needed():
-    for name in LONG:
-        module, function = name.split(".")
-        (node,) = (
-            n for n in ast.walk(tree_of(module))
-            if isinstance(n, ast.FunctionDef) and n.name == function
-        )  # fmt: skip
-        assert node.end_lineno - node.lineno >= 60, name
+        if isinstance(node, ast.FunctionDef):
+            assert lines_of_code(node) <= MOST_LINES, f"{module}.{node.name}"
 
 
 @pytest.mark.parametrize("module", ORDER[:-1])

@@ -312,20 +312,26 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @commands.command()
 @click.argument("folder", type=PATH)
 @WEIGHTS
+@click.option("--method", type=click.Choice(["coe", "spectral", "hks", "wks"]), default="coe",
+              show_default=True, help="What nearest neighbours are sought in.")  # fmt: skip
+@click.option("--shapes", default=":", show_default=True, help="Of the sorted shapes: FIRST:END.")
+@click.option("--pairs", type=click.Choice(["all", "listed"]), default="all", show_default=True,
+              help="All ordered pairs, or those in pairs.txt.")  # fmt: skip
 @click.option(
-    "--shapes", default=":", show_default=True, help="Which of the sorted shapes: FIRST:END."
+    "--noise", default=0.0, show_default=True, help="Gaussian noise; 1: the shape's radius."
 )
 @click.option(
     "--samples", default=500, type=NATURAL, show_default=True, help="Truth samples per pair."
 )
 @COUPLED
 @CACHE
+@click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
 @JSON
 def bench(
-    folder: Path, weights: str, shapes: str, samples: int, coupled: bool, cache: Path | None,
-    as_json: bool,
+    folder: Path, weights: str, method: str, shapes: str, pairs: str, noise: float, samples: int,
+    coupled: bool, cache: Path | None, jobs: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Match every ordered pair of a folder (off/, corres/NAME.vts) and print the error table.
+    """Match the pairs of a folder (off/, corres/NAME.vts) and print the error table.
 
     Example: coembed bench data/scape_r --shapes 51:71 --weights scape.safetensors
     """
@@ -339,12 +345,15 @@ def bench(
         ) from error
     loaded = model.load(weights)
     table = benchmark.bench(
-        loaded, folder, shapes=slice(first, end), samples=samples, coupled=coupled, cache=cache,
+        loaded, folder, method=method, shapes=slice(first, end), listed=pairs == "listed",
+        noise=noise, samples=samples, coupled=coupled, cache=cache, jobs=jobs,
         report=lambda what, done, of: click.echo(f"\r{what} {done}/{of}   ", err=True, nl=False),
     )  # fmt: skip
     click.echo(err=True)
-    facts = {"folder": str(folder), "weights": loaded.info.get("name", weights)}
-    _print({**facts, "coupled": coupled, **table.summary()}, as_json)
+    facts: dict[str, Any] = {"folder": str(folder), "method": method}
+    if method == "coe":
+        facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled}
+    _print({**facts, "noise": noise, **table.summary()}, as_json)
 
 
 @commands.command()

@@ -14,7 +14,7 @@ from coembed import geometry
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 
-__all__ = ["GeodesicErrors", "area_of", "evaluate"]
+__all__ = ["GeodesicErrors", "area_of", "area_under_curve", "evaluate", "spaced"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class GeodesicErrors:
 
     def auc(self, limit: float = 0.25, steps: int = 101) -> float:
         """Mean of the curve over radii up to ``limit``: 1 for a perfect map."""
-        return float(self.curve(np.linspace(0, limit, steps)).mean())
+        return area_under_curve(self.errors, limit, steps)
 
     def summary(self) -> Mapping[str, float | int | str]:
         """The usual numbers, by name."""
@@ -118,6 +118,16 @@ def evaluate(
     distances = geometry.geodesics(target, wanted)[np.arange(len(rows)), found]
     errors = np.where(found < 0, np.inf, distances / np.sqrt(area_of(target)))
     return GeodesicErrors(rows, errors, geometry.geodesics_method(target))
+
+
+def area_under_curve(
+    errors: Float[np.ndarray, " s"], limit: float = 0.25, steps: int = 101
+) -> float:
+    """Mean share of errors within a radius, over ``steps`` radii from 0 to ``limit``."""
+    ordered = np.sort(errors)
+    return float(
+        np.searchsorted(ordered, np.linspace(0, limit, steps), "right").mean() / len(errors)
+    )
 
 
 def spaced(n: int, samples: int) -> Int[np.ndarray, " s"]:
