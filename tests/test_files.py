@@ -536,3 +536,24 @@ def test_the_record_of_a_map_is_json(tmp_path):
     files.write_matches(tmp_path / "a.npz", matches)
     with np.load(tmp_path / "a.npz") as data:
         assert json.loads(str(data["record"])) == {"a": [1, "ü"]}
+
+
+def test_an_off_file_without_its_first_word(tmp_path):
+    shape = files.read(put(tmp_path / "a.off", "3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"))
+    assert shape.points.shape == (3, 3)
+    assert shape.faces.tolist() == [[0, 1, 2]]
+
+
+def test_a_map_for_another_target(tmp_path):
+    path = tmp_path / "a.npz"
+    files.write_matches(path, Correspondence(np.zeros(5, int), np.ones(5), 7))
+    with pytest.raises(InputError, match="is for a target of 7 points; this one has 99"):
+        files.read_matches(path, n_target=99)
+
+
+def test_a_cut_off_npz_shape_leaves_no_open_file(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, points=np.zeros((30, 3)))
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(FileFormatError, match="not a readable NPZ file"):
+        files.read(path)

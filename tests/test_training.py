@@ -300,3 +300,8 @@ def test_a_turn_just_below_zero_is_refused(name):
     assert getattr(TrainConfig(**{name: 0.0}), name) == 0
     with pytest.raises(InputError, match=f"{name} must be"):
         TrainConfig(**{name: -0.5})
+
+
+def test_off_diagonal_loss_needs_as_many_channels_as_eigenpairs():
+    with pytest.raises(InputError, match="model dim must equal n_eig; got 8 and 16"):
+        TrainConfig(model=replace(MODEL, dim=8, n_eig=16))

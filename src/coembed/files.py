@@ -276,7 +276,7 @@ def _triangles(polygons: Iterable[Any]) -> Int[np.ndarray, "f 3"]:
 def _read_off(path: Path) -> Arrays:
     # our own parser: importing a mesh library would take longer than matching the shapes
     text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8", errors="replace"))
-    header = re.match(r"\s*([A-Z4n]*OFF)?\s+(\d+)\s+(\d+)(?:[ \t]+\d+)?[ \t]*\r?\n", text)
+    header = re.match(r"\s*(?:([A-Z4n]*OFF)\s+)?(\d+)\s+(\d+)(?:[ \t]+\d+)?[ \t]*\r?\n", text)
     if header is None or (header[1] or "OFF") not in ("OFF", "COFF", "NOFF", "CNOFF", "STOFF"):
         raise FileFormatError(
             f"{path}: not a readable OFF file; expected OFF (or COFF, NOFF, STOFF), then the "
@@ -346,7 +346,7 @@ def _is_number(word: str) -> bool:
 
 
 def _read_numpy(path: Path) -> Arrays:
-    loaded = np.load(path, allow_pickle=False)
+    loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return _point_array(path, loaded), None
     with loaded:
@@ -411,8 +411,13 @@ def read_matches(path: Path | str, *, n_target: int) -> Correspondence:
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
                 p2p, score, record = data["p2p"], data["score"], json.loads(str(data["record"]))
+                stored = int(data["n_target"])
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise FileFormatError(f"{path}: not a map written by coembed ({error})") from error
+        if stored != n_target:
+            raise InputError(
+                f"{path}: the map is for a target of {stored} points; this one has {n_target}"
+            )
         return Correspondence(p2p, score, n_target, record)
     p2p = _read_rows(path)
     return Correspondence(p2p, (p2p >= 0).astype(np.float64), n_target)

@@ -73,6 +73,11 @@ class TrainConfig:
             if not 0 <= value < math.inf or (value == 0 and name in ("learning_rate", "sigma")):
                 least = "of 0 or more" if name in ("turn", "tilt") else "above 0"
                 raise InputError(f"train {name} must be a number {least}; got {value}")
+        if self.weights.off_diagonal and self.model.dim != self.model.n_eig:
+            raise InputError(
+                "the off-diagonal loss compares the embedding with the eigenvalues: model dim must "
+                f"equal n_eig; got {self.model.dim} and {self.model.n_eig}"
+            )
         if self.schedule not in ("constant", "cosine"):
             raise InputError(f"train schedule must be constant or cosine; got {self.schedule!r}")
 
@@ -244,7 +249,7 @@ def _pair(seed: int, step: int, n: int) -> tuple[int, int]:
 
 
 def _turned(example: Example, config: TrainConfig, step: int, index: int) -> Example:
-    """The example turned at random. Operators do not change under a turn."""
+    """The example turned at random; its operators are kept, which a turn hardly changes."""
     if not (config.turn or config.tilt):
         return example
     rng = np.random.default_rng([config.seed, step, index])
