@@ -47,7 +47,7 @@ def stages(n):
     return {"points": n, "prepare": prepare, "embed": embed, "nearest": search}
 
 
-def whole_pair(n):
+def whole_pair(n, jobs):
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{side}.ply" for side in ("source", "target")]
         for seed, path in enumerate(paths):
@@ -57,6 +57,7 @@ def whole_pair(n):
             started = time.perf_counter()
             out = str(Path(folder) / f"map{i}.txt")
             command = [sys.executable, "-m", "coembed", "match", *map(str, paths), "--out", out]
+            command += ["--jobs", str(jobs)]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             _, status, used = os.wait4(process.pid, 0)
             if status:
@@ -66,6 +67,7 @@ def whole_pair(n):
         wall, cpu, peak = np.min(times, axis=0)
     return {
         "points": n,
+        "processes": jobs,
         "wall_s": round(float(wall), 3),
         "cpu_s": round(float(cpu), 3),
         "peak_mb": round(float(peak)),
@@ -93,18 +95,33 @@ def _processor():
     return names[0] if names else platform.processor()
 
 
+def _yardstick():
+    """Seconds of ten million additions in plain Python: how fast the machine is just now."""
+
+    def additions():
+        total = 0
+        for i in range(10_000_000):
+            total += i
+
+    return best(additions, repeats=3)[1]["wall_s"]
+
+
 def main():
     result = {
         "date": datetime.date.today().isoformat(),
         "machine": f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-        "threads": 1,
+        "yardstick_s": _yardstick(),
+        "threads_a_process": 1,
         "coembed": coembed.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "torch_imported": "torch" in sys.modules,
         "import_s": import_seconds(),
+        # first the pairs: a child's peak memory starts at its parent's
+        "pairs_from_files_to_map": [
+            whole_pair(n, jobs) for n in (1000, 5000, 20000) for jobs in (1, 2)
+        ],
         "stages": [stages(n) for n in (1000, 5000, 20000)],
-        "pairs_from_files_to_map": [whole_pair(n) for n in (1000, 5000, 20000)],
     }
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")

@@ -120,7 +120,7 @@ def test_the_record_tells_what_was_done(pair, tiny_model, torus):
     assert len(record["source"]["sha256"]) == 64
     assert record["weights"] == "tiny"
     assert record["model"]["dim"] == 8
-    assert set(record["seconds"]) == {"prepare", "embed", "match"}
+    assert set(record["seconds"]) == {"prepare", "embed", "match", "total"}
     again = matching.match(tiny_model, torus, torus).record
     assert again["source"]["sha256"] == record["source"]["sha256"]
 
@@ -138,3 +138,11 @@ def test_embeddings_are_in_the_rows_of_the_file(tiny_model, torus, rng):
     assert one.shape == (700, 8)
     other = matching.embed(tiny_model, Shape(torus.points[order]))
     np.testing.assert_array_equal(other, one[order])
+
+
+def test_two_processes_give_the_same_bytes(tiny_model, sphere_points):
+    one, other = Shape(sphere_points(300) * [1, 2, 3]), Shape(sphere_points(280) * [1, 2, 2.5])
+    alone = matching.match(tiny_model, one, other)
+    both = matching.match(tiny_model, one, other, jobs=2)
+    assert both.p2p.tobytes() == alone.p2p.tobytes()
+    assert both.score.tobytes() == alone.score.tobytes()

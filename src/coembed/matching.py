@@ -6,7 +6,7 @@ Takes a model and two shapes, gives a `Correspondence` in the rows of the files.
 import hashlib
 import platform
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ def match(
     *,
     coupled: bool = False,
     cache: Path | None = None,
+    jobs: int = 1,
 ) -> Correspondence:
     """For every source point its target point: the nearest one in the embedding.
 
@@ -44,6 +45,9 @@ def match(
         shape is embedded alone, as the released code does at test.
     cache
         Folder for operators, see `prepare`.
+    jobs
+        2 prepares and embeds the two shapes at the same time, the second one in a forked process;
+        the result is the same. For programs of one thread only, such as the command line.
 
     Returns
     -------
@@ -57,30 +61,29 @@ def match(
     """
     if coupled:
         model.check_coupled()
-    seconds: dict[str, float] = {}
     started = time.perf_counter()
-    operators = [
-        geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache) for shape in (source, target)
-    ]
-    seconds["prepare"] = time.perf_counter() - started
-    started = time.perf_counter()
-    embeddings = [model.embed(one) for one in operators]
+    pair = _embedded_pair(model, (source, target), cache, jobs)
+    embeddings = (pair[0].embedding, pair[1].embedding)
+    refining = time.perf_counter()
     if coupled:
-        embeddings = list(model.couple(*embeddings))
-    seconds["embed"] = time.perf_counter() - started
-    started = time.perf_counter()
+        embeddings = model.couple(*embeddings)
+    searching = time.perf_counter()
     similarity = model.config.similarity
     there = nearest(embeddings[0], embeddings[1], similarity=similarity)
     back = nearest(embeddings[1], embeddings[0], similarity=similarity)
-    points = operators[0].points
+    points, rows = pair[0].operators.points, pair[0].operators.rows
     returned = np.linalg.norm(points - points[back[there]], axis=1)
     score = np.exp(-((returned / _CYCLE) ** 2))
-    first_row = _first_rows(operators[1])
-    rows = operators[0].rows
-    p2p, score = first_row[there][rows], score[rows]
-    seconds["match"] = time.perf_counter() - started
-    record = _record(model, (source, target), operators, coupled, seconds)
-    return Correspondence(p2p, score, len(target.points), record)
+    ended = time.perf_counter()
+    seconds = {
+        "prepare": pair[0].seconds[0] + pair[1].seconds[0],
+        "embed": pair[0].seconds[1] + pair[1].seconds[1] + searching - refining,
+        "match": ended - searching,
+        "total": ended - started,
+    }
+    record = _record(model, (source, target), pair, coupled, seconds)
+    p2p = _first_rows(pair[1].operators)[there][rows]
+    return Correspondence(p2p, score[rows], len(target.points), record)
 
 
 def embed(
@@ -114,6 +117,40 @@ def nearest(
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Embedded:
+    """A shape's embedding, its operators without the large arrays, and seconds for the two."""
+
+    embedding: Float[np.ndarray, "n d"]
+    operators: Operators
+    seconds: tuple[float, float]
+
+
+def _embedded(model: CoupledEmbedding, shape: Shape, cache: Path | None) -> _Embedded:
+    started = time.perf_counter()
+    operators = geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache)
+    prepared = time.perf_counter()
+    embedding = np.asarray(model.embed(operators))
+    seconds = (prepared - started, time.perf_counter() - prepared)
+    none = np.empty((len(embedding), 0))
+    slim = replace(operators, evecs=none, grad_x=none, grad_y=none, evals=np.empty(0))
+    return _Embedded(embedding, slim, seconds)
+
+
+def _embedded_pair(
+    model: CoupledEmbedding, shapes: tuple[Shape, Shape], cache: Path | None, jobs: int
+) -> tuple[_Embedded, _Embedded]:
+    if jobs == 1:
+        return _embedded(model, shapes[0], cache), _embedded(model, shapes[1], cache)
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        second = pool.submit(_embedded, model, shapes[1], cache)
+        return _embedded(model, shapes[0], cache), second.result()
+
+
 def _first_rows(operators: Operators) -> Int[np.ndarray, " n"]:
     """For each distinct point the first row of the shape that holds it."""
     first = np.empty(len(operators.mass), dtype=np.int64)
@@ -124,7 +161,7 @@ def _first_rows(operators: Operators) -> Int[np.ndarray, " n"]:
 def _record(
     model: CoupledEmbedding,
     shapes: tuple[Shape, Shape],
-    operators: list[Operators],
+    embedded: tuple[_Embedded, _Embedded],
     coupled: bool,
     seconds: dict[str, float],
 ) -> dict[str, Any]:
@@ -133,11 +170,11 @@ def _record(
             "name": shape.name,
             "rows": len(shape.points),
             "sha256": hashlib.sha256(shape.points.tobytes()).hexdigest(),
-            "changes": list(one.notes),
-            "centre": one.centre.tolist(),
-            "scale": one.scale,
+            "changes": list(one.operators.notes),
+            "centre": one.operators.centre.tolist(),
+            "scale": one.operators.scale,
         }
-        for shape, one in zip(shapes, operators, strict=True)
+        for shape, one in zip(shapes, embedded, strict=True)
     ]
     return {
         "coembed": __version__,
