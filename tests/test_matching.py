@@ -1,10 +1,11 @@
 import json
+import os
 
 import numpy as np
 import pytest
 
 from coembed import geometry, matching
-from coembed.errors import InputError, WeightsError
+from coembed.errors import InputError, NumericalError, WeightsError
 from coembed.model import CoupledEmbedding, ModelConfig, initial_parameters
 from coembed.shapes import Shape
 
@@ -146,3 +147,18 @@ def test_two_processes_give_the_same_bytes(tiny_model, sphere_points):
     both = matching.match(tiny_model, one, other, jobs=2)
     assert both.p2p.tobytes() == alone.p2p.tobytes()
     assert both.score.tobytes() == alone.score.tobytes()
+
+
+def test_an_error_of_the_other_process_is_raised(tiny_model, sphere_points):
+    one, flat = Shape(sphere_points(300)), Shape(np.zeros((40, 3)), name="flat")
+    with pytest.raises(InputError, match="flat: at least 20 distinct points"):
+        matching.match(tiny_model, one, flat, jobs=2)
+    with pytest.raises(InputError, match="flat: at least 20 distinct points"):
+        matching.match(tiny_model, flat, one, jobs=2)
+
+
+def test_a_process_that_dies_is_told(tiny_model, sphere_points, monkeypatch):
+    monkeypatch.setattr(matching, "_send_embedded", lambda *_: os._exit(9))
+    shapes = [Shape(sphere_points(300), name=name) for name in "ab"]
+    with pytest.raises(NumericalError, match="b: the process that prepared it ended"):
+        matching.match(tiny_model, *shapes, jobs=2)

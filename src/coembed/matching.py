@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from coembed import __version__, geometry
-from coembed.errors import InputError
+from coembed.errors import InputError, NumericalError
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Correspondence, Operators, Shape
 
@@ -142,13 +142,36 @@ def _embedded_pair(
 ) -> tuple[_Embedded, _Embedded]:
     if jobs == 1:
         return _embedded(model, shapes[0], cache), _embedded(model, shapes[1], cache)
-    from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        second = pool.submit(_embedded, model, shapes[1], cache)
-        return _embedded(model, shapes[0], cache), second.result()
+    context = get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_send_embedded, args=(sending, model, shapes[1], cache))
+    process.start()
+    sending.close()  # so that the end of the process ends the waiting below
+    try:
+        first = _embedded(model, shapes[0], cache)
+        second = receiving.recv()
+    except EOFError as error:
+        raise NumericalError(
+            f"{shapes[1].name}: the process that prepared it ended without a result, perhaps for "
+            "want of memory; try one process (--jobs 1)"
+        ) from error
+    finally:
+        process.terminate()
+        process.join()
+        receiving.close()
+    if isinstance(second, Exception):
+        raise second
+    return first, second
+
+
+def _send_embedded(sending: Any, model: CoupledEmbedding, shape: Shape, cache: Path | None) -> None:
+    try:
+        sending.send(_embedded(model, shape, cache))
+    except Exception as error:  # it is raised again where the result is awaited
+        sending.send(error)
 
 
 def _first_rows(operators: Operators) -> Int[np.ndarray, " n"]:
