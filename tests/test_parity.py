@@ -124,12 +124,14 @@ def test_our_operators_are_close_to_the_references(stored, operators):
     for side, one in zip(SIDES, operators, strict=True):
         ours = geometry.prepare(Shape(stored[f"{side}_points"]))
         # the reference scales by the mesh's area, which a cloud does not have: one factor
-        factor = np.median(ours.evals / one.evals)
+        ratio = ours.evals / one.evals
+        factor = np.sqrt(ratio.min() * ratio.max())
         assert factor == pytest.approx(1, abs=0.05)
-        off = np.abs(ours.evals / factor / one.evals - 1)
-        # one mode feels a hand that comes near the body: the neighbourhoods there differ
-        assert np.median(off) < 0.01
-        assert off.max() < 0.04
+        off = np.abs(ratio / factor - 1)
+        # the triangulation of a cloud depends a little on the order of its points, which ours
+        # fixes: modes that feel it (limbs that come close) move by up to 3 %
+        assert np.median(off) < 0.02
+        assert off.max() < 0.03
         mine, theirs = ours.evecs[ours.rows], one.evecs
         likeness = np.abs(np.einsum("n,nk,nk->k", one.mass, mine[:, :10], theirs[:, :10]))
         assert (likeness > 0.95).all()
