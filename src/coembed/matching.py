@@ -90,8 +90,8 @@ def embed(
     model: CoupledEmbedding, shape: Shape, *, cache: Path | None = None
 ) -> Float[np.ndarray, "n d"]:
     """Embedding of every point of a shape, in the rows of its file."""
-    operators = geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache)
-    return np.asarray(model.embed(operators))[operators.rows]
+    one = _embedded(model, shape, cache)
+    return one.embedding[one.operators.rows]
 
 
 def nearest(
