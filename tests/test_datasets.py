@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coembed import bodies, datasets, files
+from coembed import bodies, datasets, files, skinning
 from coembed.datasets import BodyExamples, FolderExamples
 from coembed.errors import InputError
 from coembed.shapes import Shape
@@ -44,7 +44,7 @@ def test_an_example_holds_what_training_reads(examples):
 def test_places_are_in_the_order_of_the_operators(examples):
     rng = np.random.default_rng([7, 0])
     n = int(rng.integers(150, 201))
-    sample = bodies.sample(bodies.body(rng), n, rng)
+    sample = bodies.scan(bodies.body(rng, touching=datasets._TOUCHING), n, rng)
     one = examples[0]
     np.testing.assert_allclose(one.place[one.operators.rows], sample.place, atol=1e-6)
     back = one.operators.points[one.operators.rows] / one.operators.scale + one.operators.centre
@@ -154,7 +154,7 @@ def test_written_bodies_hold_their_exact_truth(tmp_path):
     assert rows[0].min() >= 0
     assert rows[0].max() < 120
     assert len(np.unique(rows[0])) > 90
-    model = bodies.body_model()
+    model = skinning.body_model()
     with np.load(out / "corres" / "body0001.npz") as exact:
         face, barycentric = exact["face"], exact["barycentric"]
     rng = np.random.default_rng([4, 1])

@@ -21,6 +21,8 @@ ORDER = [
     "reference",
     "losses",
     "poses",
+    "skinning",
+    "contacts",
     "bodies",
     "datasets",
     "matching",

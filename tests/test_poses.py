@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from coembed import bodies, poses
+from coembed import poses, skinning
 
 FIELDS = ("spine", "neck", "left_arm", "right_arm", "left_leg", "right_leg", "root", "hands",
           "spread")  # fmt: skip
@@ -9,7 +9,7 @@ FIELDS = ("spine", "neck", "left_arm", "right_arm", "left_leg", "right_leg", "ro
 
 @pytest.fixture(scope="module")
 def joints():
-    model = bodies.body_model()
+    model = skinning.body_model()
     return dict(zip(model.bones, model.joint_mean, strict=True))
 
 
@@ -86,7 +86,7 @@ def test_a_relaxed_stance_turns_legs_little(joints):
 
 def end_of_chain(pose, joints, bones):
     """Where the last bone's head comes to lie, from the pose's rotations alone."""
-    model = bodies.body_model()
+    model = skinning.body_model()
     rest = model.mean
     local, _ = poses.rotations(pose, joints)
     names, moved = list(model.bones), {}

@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+_TOUCHING = 0.4  # share of training bodies that touch themselves
+
+
 @dataclass(frozen=True, eq=False)
 class Example:
     """One training shape.
@@ -78,7 +81,7 @@ class BodyExamples(Sequence[Example]):
     def __getitem__(self, index: int) -> Example:  # type: ignore[override]
         if not 0 <= index < self.n:
             raise IndexError(index)
-        settings = [self.seed, self.n_points, self.n_eig]
+        settings = ["scan", self.seed, self.n_points, self.n_eig]
         key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]
         path = self.cache / f"bodies-{key}-{index:06d}.safetensors"
         stored = _stored(path)
@@ -87,7 +90,8 @@ class BodyExamples(Sequence[Example]):
     def _made(self, path: Path, index: int) -> Example:
         rng = np.random.default_rng([self.seed, index])
         n_points = int(rng.integers(self.n_points[0], self.n_points[1] + 1))
-        sample = bodies.sample(bodies.body(rng), n_points, rng, name=f"body {index}")
+        body = bodies.body(rng, touching=_TOUCHING)
+        sample = bodies.scan(body, n_points, rng, name=f"body {index}")
         operators = _single(geometry.prepare(sample.shape, n_eig=self.n_eig))
         place = np.empty((len(operators.mass), 3), dtype=np.float32)
         place[operators.rows] = sample.place

@@ -4,14 +4,15 @@ Takes a random generator, gives a `Pose`; `rotations` turns it into one rotation
 of a body whose joints are known. Frame: metres, z up, the body looks along -y, its left is +x.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.spatial.transform import Rotation
 
-__all__ = ["ARCHETYPES", "Pose", "mirror", "rotations", "sample"]
+__all__ = ["ARCHETYPES", "Pose", "limits", "mirror", "moved", "rotations", "sample"]
 
 _REST_ARM = (12, 15, 0, 12, 0, 0, 0)
 _REST_LEG = (3, 6, 5, 5, 0)
@@ -161,6 +162,18 @@ def mirror(pose: Pose) -> Pose:
     )
 
 
+def moved(pose: Pose, limbs: Sequence[str], angles: Float[np.ndarray, " angles"]) -> Pose:
+    """The pose with the same angles for each of some limbs, for example both arms."""
+    changed: dict[str, Any] = dict.fromkeys(limbs, angles)
+    return replace(pose, **changed)
+
+
+def limits(name: str) -> tuple[Float[np.ndarray, " angles"], Float[np.ndarray, " angles"]]:
+    """Lowest and highest angles of a field of `Pose`, for example ``left_arm``."""
+    low, high = _LIMITS[_KIND[name]]
+    return np.array(low, float), np.array(high, float)
+
+
 def sample(rng: np.random.Generator) -> Pose:
     """A random pose within the joint limits.
 
@@ -274,14 +287,14 @@ def _arm_rotations(
     shoulder = _turn(_Y, -sign * lift * 0.4)
     # wanted direction of the upper arm and axis of the elbow, in the chest's rest axes
     heading = np.cos(azimuth) * sign * _X - np.sin(azimuth) * _Y
-    raised = _turn(np.cross(-_Z, heading), lifted)
+    raised = _turn(_cross(-_Z, heading), lifted)
     upper = raised @ -_Z
     hinge = _turn(upper, sign * twist) @ (raised @ -_X)
     at_shoulder, at_elbow, at_wrist = (
         joints[f"{bone}.{side}"] for bone in ("upperarm01", "lowerarm01", "wrist")
     )
     rest_upper, rest_lower = _unit(at_elbow - at_shoulder), _unit(at_wrist - at_elbow)
-    rest_hinge = np.cross(rest_upper, rest_lower)
+    rest_hinge = _cross(rest_upper, rest_lower)
     rest_flex = np.arctan2(np.linalg.norm(rest_hinge), rest_upper @ rest_lower)
     rest_hinge = _unit(rest_hinge)
     full = _frame(upper, hinge) @ _frame(rest_upper, rest_hinge).T
@@ -305,10 +318,10 @@ def _hand_rotations(
     along = _unit(knuckle - joints[f"wrist.{side}"])
     across = joints[f"finger2-1.{side}"] - joints[f"finger5-1.{side}"]
     across = _unit(across - along * (across @ along))
-    palm = np.cross(along, across) * sign
+    palm = _cross(along, across) * sign
     if (joints[f"finger3-3.{side}"] - knuckle) @ palm < 0:
         palm = -palm  # fingers curl to the palm side at rest
-    hinge = np.cross(along, palm)
+    hinge = _cross(along, palm)
     local = {
         f"wrist.{side}": _turn(hinge, bend) @ _turn(palm, sideways),
         f"finger1-2.{side}": _turn(hinge, 0.3 * curl),
@@ -333,7 +346,7 @@ def _leg_rotations(
     rest_upper, rest_lower = _unit(at_knee - at_hip), _unit(at_ankle - at_knee)
     rest_hinge = _unit(_X - rest_upper * (_X @ rest_upper))
     bent = rest_lower - rest_hinge * (rest_lower @ rest_hinge)
-    rest_flex = np.arctan2(np.cross(rest_upper, bent) @ rest_hinge, rest_upper @ bent)
+    rest_flex = np.arctan2(_cross(rest_upper, bent) @ rest_hinge, rest_upper @ bent)
     if forward < np.deg2rad(45):
         raised = _turn(_Y, -sign * outward) @ _turn(_X, -forward)
     else:  # for a raised thigh, outward means a turn about the vertical
@@ -358,13 +371,28 @@ def _euler(angles: Float[np.ndarray, " 3"]) -> Float[np.ndarray, "3 3"]:
 
 def _turn(axis: Float[np.ndarray, " 3"], angle: float) -> Float[np.ndarray, "3 3"]:
     """Rotation by ``angle`` radians about an axis, right-handed (Rodrigues)."""
-    x, y, z = _unit(axis)
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * (cross @ cross)
+    # plain numbers: a pose takes a hundred of these, and they are most of its time
+    x, y, z = axis.tolist()
+    size = max(math.sqrt(x * x + y * y + z * z), 1e-12)
+    x, y, z = x / size, y / size, z / size
+    c, s = math.cos(angle), math.sin(angle)
+    d = 1 - c
+    return np.array(
+        [
+            [c + d * x * x, d * x * y - s * z, d * x * z + s * y],
+            [d * x * y + s * z, c + d * y * y, d * y * z - s * x],
+            [d * x * z - s * y, d * y * z + s * x, c + d * z * z],
+        ]
+    )
 
 
 def _unit(vector: Float[np.ndarray, " 3"]) -> Float[np.ndarray, " 3"]:
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)
+    return vector / max(math.sqrt(vector @ vector), 1e-12)
+
+
+def _cross(a: Float[np.ndarray, " 3"], b: Float[np.ndarray, " 3"]) -> Float[np.ndarray, " 3"]:
+    (ax, ay, az), (bx, by, bz) = a.tolist(), b.tolist()
+    return np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
 
 
 def _frame(
@@ -373,14 +401,15 @@ def _frame(
     """Orthonormal frame: ``first``, the part of ``second`` normal to it, and their product."""
     first = _unit(first)
     second = _unit(second - first * (first @ second))
-    return np.stack([first, second, np.cross(first, second)], axis=1)
+    return np.stack([first, second, _cross(first, second)], axis=1)
 
 
 def _swing_twist(
     rotation: Float[np.ndarray, "3 3"], axis: Float[np.ndarray, " 3"]
 ) -> tuple[Float[np.ndarray, "3 3"], float]:
     """Split a rotation into a swing and the angle of a twist about ``axis`` before it."""
-    quaternion = Rotation.from_matrix(rotation).as_quat()
-    twist = 2 * np.arctan2(quaternion[:3] @ axis, quaternion[3])
-    twist = (twist + np.pi) % (2 * np.pi) - np.pi
-    return rotation @ _turn(axis, twist).T, float(twist)
+    # the vector part of the quaternion over its real part, for the part along the axis
+    (_, a, b), (c, _, d), (e, f, _) = rotation.tolist()
+    along = np.array([f - d, b - e, c - a]) @ axis
+    twist = 2 * math.atan2(along, 1 + float(np.trace(rotation)))
+    return rotation @ _turn(axis, twist).T, twist
