@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types bench-speed
+.PHONY: demo test lint types bench-speed tables
 
 demo: .venv/light
 	$(BIN)/coembed demo --out demo --force
@@ -29,5 +29,9 @@ bench-speed: .venv/light
 	touch $@
 
 .venv/full: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) --editable ".[train,view,dev]"
+	$(INSTALL) --editable ".[train,view,bench,dev]"
 	touch $@ .venv/light
+
+# the tables of docs/reproduce.md; DATA holds faust_r, scape_r, shrec19_r, WEIGHTS the released .pth
+tables: .venv/full
+	$(BIN)/python benchmarks/tables.py --data $(DATA) --weights $(WEIGHTS)

@@ -1,7 +1,8 @@
 """Seconds and memory of the pipeline on one thread, without torch.
 
-Run it with ``make bench-speed``; it writes ``benchmarks/results/speed.json``. Times of stages
-are the best of five in one process; the whole pair is ``coembed match`` in a fresh process, from
+Run it with ``make bench-speed``; it writes ``benchmarks/results/speed.json`` and the chart
+``docs/runtime.png`` (and ``.svg``). Times of stages
+are the best of three in one process; the whole pair is ``coembed match`` in a fresh process, from
 two PLY files to the map on disk. CPU seconds are what counts on a busy machine.
 """
 
@@ -20,12 +21,14 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import coembed
-from coembed import bodies, files, matching
+from coembed import bodies, charts, files, matching
 
 RESULT = Path(__file__).parent / "results" / "speed.json"
+CHART = Path(__file__).parent.parent / "docs" / "runtime"
+SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000)
 
 
-def best(work, repeats=5):
+def best(work, repeats=3):
     """Least wall and CPU seconds of several runs."""
     wall, cpu = [], []
     for _ in range(repeats):
@@ -53,7 +56,7 @@ def whole_pair(n, jobs):
         for seed, path in enumerate(paths):
             files.write(path, _person(n, seed))
         times = []
-        for i in range(5):
+        for i in range(3):
             started = time.perf_counter()
             out = str(Path(folder) / f"map{i}.txt")
             command = [sys.executable, "-m", "coembed", "match", *map(str, paths), "--out", out]
@@ -103,7 +106,7 @@ def _yardstick():
         for i in range(10_000_000):
             total += i
 
-    return best(additions, repeats=3)[1]["wall_s"]
+    return best(additions)[1]["wall_s"]
 
 
 def main():
@@ -118,14 +121,24 @@ def main():
         "torch_imported": "torch" in sys.modules,
         "import_s": import_seconds(),
         # first the pairs: a child's peak memory starts at its parent's
-        "pairs_from_files_to_map": [
-            whole_pair(n, jobs) for n in (1000, 5000, 20000) for jobs in (1, 2)
-        ],
-        "stages": [stages(n) for n in (1000, 5000, 20000)],
+        "pairs_from_files_to_map": [whole_pair(n, jobs) for n in SIZES for jobs in (1, 2)],
+        "stages": [stages(n) for n in SIZES],
     }
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
+    draw(result)
+
+
+def draw(result):
+    lines = {
+        stage: (SIZES, [row[stage]["cpu_s"] for row in result["stages"]])
+        for stage in ("prepare", "embed", "nearest")
+    }
+    whole = [row for row in result["pairs_from_files_to_map"] if row["processes"] == 1]
+    lines["whole pair, files to map"] = (SIZES, [row["cpu_s"] for row in whole])
+    labels = ("points of each shape", "CPU seconds")
+    charts.draw_lines(lines, CHART, labels=labels, logarithmic=True, force=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
-from coembed import benchmark, evaluation, files, matching
-from coembed.benchmark import Table
+from coembed import baselines, benchmark, evaluation, files, matching
+from coembed.benchmark import Settings, Table
+from coembed.disturbances import Disturbance
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 
@@ -27,7 +31,7 @@ def data(tmp_path_factory, sphere_points):
 
 @pytest.fixture(scope="module")
 def table(data, tiny_model):
-    return benchmark.bench(tiny_model, data, samples=50)
+    return benchmark.bench(tiny_model, data, Settings(samples=50))
 
 
 def errors_of(table, source, target):
@@ -58,17 +62,68 @@ def test_the_table_agrees_with_matching_and_evaluating_one_pair(table, data, tin
 
 def test_a_cache_changes_nothing_and_is_mended(table, data, tiny_model, tmp_path):
     for _ in range(2):
-        found = benchmark.bench(tiny_model, data, samples=50, cache=tmp_path)
+        found = benchmark.bench(tiny_model, data, Settings(samples=50), cache=tmp_path)
         np.testing.assert_allclose(found.errors, table.errors, atol=1e-6)
         for path in tmp_path.glob("*.npy"):
             path.write_bytes(path.read_bytes()[:-20])
     assert len(list(tmp_path.glob("*.geodesics.npy"))) == 3
 
 
+def test_a_run_goes_on_where_it_was_cut_off(table, data, tiny_model, tmp_path, monkeypatch):
+    settings = Settings(samples=50)
+    judged = benchmark._judged
+
+    def cut_off(target, sources):
+        if target == 1:
+            raise KeyboardInterrupt
+        return judged(target, sources)
+
+    monkeypatch.setattr(benchmark, "_judged", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.bench(tiny_model, data, settings, cache=tmp_path)
+    monkeypatch.undo()
+    done, pair_errors = [], benchmark._pair_errors
+    monkeypatch.setattr(
+        benchmark, "_pair_errors", lambda i, j: done.append((i, j)) or pair_errors(i, j)
+    )
+    found = benchmark.bench(tiny_model, data, settings, cache=tmp_path)
+    assert {j for _, j in done} == {1, 2}
+    np.testing.assert_allclose(found.errors, table.errors, atol=1e-6)
+    done.clear()
+    benchmark.bench(tiny_model, data, settings, cache=tmp_path)
+    assert not done
+
+
+def test_what_was_kept_is_not_used_for_other_settings_weights_or_code(
+    data, tiny_model, tmp_path, monkeypatch
+):
+    done, pair_errors = [], benchmark._pair_errors
+    monkeypatch.setattr(
+        benchmark, "_pair_errors", lambda i, j: done.append((i, j)) or pair_errors(i, j)
+    )
+
+    def count(model=tiny_model, **change):
+        done.clear()
+        settings = Settings(**{"samples": 5, **change})
+        benchmark.bench(model, data, settings, shapes=slice(0, 2), cache=tmp_path)
+        return len(done)
+
+    assert count() == 4
+    assert count() == 0
+    assert count(samples=6) == 4
+    assert count(disturbance=Disturbance(turn=10)) == 4
+    # coupled, the embeddings are the same and only the weights of the attention differ
+    assert count(coupled=True) == 4
+    changed = {**tiny_model.parameters, "refiner.last.bias": np.ones(8, np.float32)}
+    assert count(replace(tiny_model, parameters=changed), coupled=True) == 4
+    monkeypatch.setattr(benchmark, "_code", lambda: "other")
+    assert count() == 4
+
+
 def test_shapes_may_be_chosen_and_progress_is_told(data, tiny_model):
     told = []
     found = benchmark.bench(
-        tiny_model, data, shapes=slice(1, 3), samples=5,
+        tiny_model, data, Settings(samples=5), shapes=slice(1, 3),
         report=lambda *facts: told.append(facts),
     )  # fmt: skip
     assert found.names == ("b", "c")
@@ -76,48 +131,135 @@ def test_shapes_may_be_chosen_and_progress_is_told(data, tiny_model):
 
 
 def test_several_processes_give_the_same_table(table, data, tiny_model):
-    found = benchmark.bench(tiny_model, data, samples=50, jobs=2)
+    found = benchmark.bench(tiny_model, data, Settings(samples=50), jobs=2)
     np.testing.assert_array_equal(found.errors, table.errors)
+    assert found.peak_mb > 50
 
 
-@pytest.mark.parametrize("method", ["spectral", "hks", "wks"])
+@pytest.mark.parametrize("method", ["spectral", "hks", "wks", "cqhb-gt"])
 def test_baselines_match_a_copy_without_error(data, tiny_model, method):
-    found = benchmark.bench(tiny_model, data, method=method, shapes=slice(0, 2), samples=50)
+    if method.startswith("cqhb"):
+        pytest.importorskip("pymanopt")
+    found = benchmark.bench(
+        tiny_model, data, Settings(method=method, samples=50), shapes=slice(0, 2)
+    )
     np.testing.assert_allclose(found.errors, 0, atol=1e-6)
-    with pytest.raises(InputError, match="method must be one of coe, spectral"):
-        benchmark.bench(tiny_model, data, method="other")
+
+
+def test_bases_coupled_by_signatures_match_better_than_chance(data, tiny_model):
+    """The copy's eigenvectors are the same, but signatures cannot tell the ball's mirror images."""
+    pytest.importorskip("pymanopt")
+    found = benchmark.bench(
+        tiny_model, data, Settings(method="cqhb-hks", samples=50), shapes=slice(0, 2)
+    )
+    assert found.apart.mean() < 0.4
+
+
+@pytest.mark.parametrize("refine", ["zoomout", "bijective-zoomout"])
+def test_refining_an_exact_map_keeps_it(data, tiny_model, refine):
+    found = benchmark.bench(
+        tiny_model, data, Settings(refine=refine, samples=50), shapes=slice(0, 2)
+    )
+    np.testing.assert_allclose(found.errors, 0, atol=1e-6)
+
+
+def test_the_outside_library_is_asked_for_the_map_of_each_pair(data, tiny_model, monkeypatch):
+    monkeypatch.setattr(baselines, "pyfm_mesh", lambda shape: shape.name)
+    asked = []
+
+    def constant(source, target):
+        asked.append((source, target))
+        return np.zeros(200, dtype=np.int64)
+
+    monkeypatch.setattr(baselines, "pyfm_map", constant)
+    found = benchmark.bench(tiny_model, data, Settings(method="pyfm-wks", samples=50))
+    assert len(asked) == 9
+    assert errors_of(found, 0, 1).mean() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "other"}, "method must be one of coe, spectral, hks"),
+        ({"refine": "icp"}, "refine must be one of none, zoomout, bijective-zoomout; got 'icp'"),
+        ({"method": "hks", "coupled": True}, "only the method coe can be coupled; got hks"),
+        ({"samples": -1}, r"samples must be 0 \(all\) or more; got -1"),
+    ],
+)
+def test_settings_that_make_no_sense(change, message):
+    with pytest.raises(InputError, match=message):
+        Settings(**change)
 
 
 def test_listed_pairs(data, tiny_model):
     path = data / "pairs.txt"
     path.write_text("a,c\nc,b\na,no_truth\n")
-    found = benchmark.bench(tiny_model, data, listed=True, samples=5)
+    found = benchmark.bench(tiny_model, data, Settings(samples=5), pairs="listed")
     assert found.pairs.tolist() == [[2, 1], [0, 2]]
     assert "mean_with_self_pairs_x100" not in found.summary()
-    path.write_text("x,y\n")
-    with pytest.raises(InputError, match="names no pair of shapes that have truth"):
-        benchmark.bench(tiny_model, data, listed=True)
-    path.write_text("a c\n")
-    with pytest.raises(InputError, match="line 1 must hold two names"):
-        benchmark.bench(tiny_model, data, listed=True)
+    assert "1 of 3 listed pairs cannot be judged" in found.summary()["notes"]
     path.unlink()
 
 
-def test_noise_is_bounded_and_leaves_the_rest_alone(sphere_points):
-    shape = Shape(sphere_points(500) * 3 + 7, name="ball")
-    noisy = benchmark.disturbed(shape, 0.01, seed=1)
-    moved = (noisy.points - shape.points) / 3
-    assert 0.009 < moved.std() < 0.011
-    assert np.abs(moved).max() <= 0.0501
-    assert noisy.name == "ball"
-    assert benchmark.disturbed(shape, 0.0) is shape
-    with pytest.raises(InputError, match="noise must be between 0 and 1"):
-        benchmark.disturbed(shape, -0.1)
+def test_some_pairs_of_many(data, tiny_model, table):
+    found = benchmark.bench(tiny_model, data, Settings(samples=50), pairs=3)
+    assert len(found.pairs) == 3
+    for (i, j), row in zip(found.pairs.tolist(), found.errors, strict=True):
+        np.testing.assert_array_equal(row, errors_of(table, i, j))
 
 
 def test_noise_makes_errors(table, data, tiny_model):
-    found = benchmark.bench(tiny_model, data, samples=50, noise=0.05)
+    found = benchmark.bench(
+        tiny_model, data, Settings(samples=50, disturbance=Disturbance(noise=0.05))
+    )
     assert errors_of(found, 0, 1).mean() > errors_of(table, 0, 1).mean()
+
+
+def test_errors_of_a_thinned_shape_are_measured_on_the_whole_one(data, tiny_model):
+    settings = Settings(method="spectral", samples=0, disturbance=Disturbance(thin=0.3))
+    found = benchmark.bench(tiny_model, data, settings, shapes=slice(0, 2))
+    # each shape matched with itself: exact where a point was kept, else off by a neighbour
+    errors = errors_of(found, 0, 0)
+    assert 0.6 < (errors < 1e-6).mean() < 0.8
+    assert errors.max() < 0.25
+
+
+def test_distances_along_edges_are_longer(tmp_path, sphere_points, tiny_model):
+    points = sphere_points(200) * [1, 1.5, 2]
+    faces = ConvexHull(points).simplices.astype(np.int64)
+    for name, factor in (("a0", 1.0), ("a1", 1.3)):
+        path = tmp_path / "off" / f"{name}.ply"
+        path.parent.mkdir(exist_ok=True)
+        files.write(path, Shape(points * [1, 1, factor], faces))
+    tables = [
+        benchmark.bench(tiny_model, tmp_path, Settings(method="hks", samples=40, edges=edges))
+        for edges in (False, True)
+    ]
+    assert tables[0].geodesics == "heat method on the mesh"
+    assert tables[1].geodesics == "shortest ways along mesh edges"
+    assert 1.0 < tables[1].apart.mean() / tables[0].apart.mean() < 1.3
+
+
+def test_pairs_with_fewer_samples_are_filled_up(tmp_path, sphere_points, tiny_model):
+    """Two shapes of different size that lead to a third: each pair has samples of its own."""
+    points = sphere_points(60) * [1, 1.5, 2]
+    (tmp_path / "corres").mkdir()
+    for name, n in (("ref", 60), ("x", 40), ("y", 50)):
+        path = tmp_path / "off" / f"{name}.ply"
+        path.parent.mkdir(exist_ok=True)
+        files.write(path, Shape(points[:n]))
+        if name != "ref":
+            lines = "\n".join(str(row + 1) for row in range(n))
+            (tmp_path / "corres" / f"{name}.vts").write_text(lines)
+    found = benchmark.bench(tiny_model, tmp_path, Settings(samples=0))
+    counts = {
+        (found.names[i], found.names[j]): int(np.isfinite(row).sum())
+        for (i, j), row in zip(found.pairs.tolist(), found.errors, strict=True)
+    }
+    assert counts["x", "ref"] == counts["ref", "x"] == counts["x", "x"] == 40
+    assert counts["y", "ref"] == 50
+    assert ("x", "y") not in counts
+    assert np.isfinite(found.summary()["mean_x100"])
 
 
 def test_flips_are_counted(data, tiny_model, tmp_path):
@@ -131,7 +273,7 @@ def test_flips_are_counted(data, tiny_model, tmp_path):
         for ending, rows in lines.items():
             content = "\n".join(str(row + 1) for row in rows)
             (tmp_path / "corres" / f"{name}.{ending}").write_text(content)
-    found = benchmark.bench(tiny_model, tmp_path, samples=0)
+    found = benchmark.bench(tiny_model, tmp_path, Settings(samples=0))
     far = (errors_of(found, 0, 1) > 0.15).mean()
     assert far > 0.9
     # of the four pairs, one ends at the mirrored rows
@@ -139,7 +281,7 @@ def test_flips_are_counted(data, tiny_model, tmp_path):
 
 
 def test_the_coupled_mode_runs(data, tiny_model):
-    found = benchmark.bench(tiny_model, data, shapes=slice(0, 2), samples=5, coupled=True)
+    found = benchmark.bench(tiny_model, data, Settings(samples=5, coupled=True), shapes=slice(0, 2))
     assert np.isfinite(found.errors).all()
 
 
@@ -157,6 +299,7 @@ def test_the_summary_by_hand():
     assert found["within_1"] == 0
     assert found["within_5"] == pytest.approx(4 / 12)
     assert found["within_10"] == pytest.approx(9 / 12)
+    assert found["peak_mb"] == 0
     assert "flipped" not in found
 
 
@@ -167,22 +310,17 @@ def test_folders_without_enough_truth(data, tiny_model, tmp_path):
         benchmark.bench(tiny_model, tmp_path / "none")
 
 
-def test_truth_of_different_templates(data, tiny_model, tmp_path):
-    (tmp_path / "off").mkdir()
-    (tmp_path / "corres").mkdir()
-    for name, lines in (("a", "1\n2\n"), ("b", "1\n")):
-        files.write(tmp_path / "off" / f"{name}.ply", files.read(data / "off" / f"{name}.ply"))
-        (tmp_path / "corres" / f"{name}.vts").write_text(lines)
-    with pytest.raises(InputError, match="different numbers of lines"):
-        benchmark.bench(tiny_model, tmp_path)
+def test_pairs_as_lines():
+    table = Table(
+        ("a", "b"), np.array([[0, 1], [1, 0]]), np.array([[0.01, 0.03], [0.1, np.nan]]), None,
+        "by hand", (1.0, 2.0),
+    )  # fmt: skip
+    assert table.lines() == "source,target,mean_x100\na,b,2.0000\nb,a,10.0000\n"
 
 
-@pytest.mark.parametrize("row", [0, 201])
-def test_truth_that_names_no_row(data, tiny_model, tmp_path, row):
-    (tmp_path / "off").mkdir()
-    (tmp_path / "corres").mkdir()
-    for name in "ab":
-        files.write(tmp_path / "off" / f"{name}.ply", files.read(data / "off" / f"{name}.ply"))
-        (tmp_path / "corres" / f"{name}.vts").write_text(f"1\n{row}\n")
-    with pytest.raises(InputError, match="rows"):
-        benchmark.bench(tiny_model, tmp_path)
+def test_peak_memory_is_left_out_where_it_is_not_known():
+    table = Table(
+        ("a", "b"), np.array([[0, 1]]), np.array([[0.01]]), 0.5, "by hand", (1.0, 2.0), np.nan
+    )
+    assert "peak_mb" not in table.summary()
+    assert table.summary()["flipped"] == 0.5

@@ -136,28 +136,55 @@ def test_bodies_writes_a_folder_in_the_community_layout(call, tmp_path):
     assert "exists already" in err
 
 
+TINY = ("--recipe", "tiny", "--set", "train.steps=2", "--set", "data.points=0")
+
+
 def test_train_on_a_folder_and_resume(call, folder, tmp_path):
     pytest.importorskip("torch")
-    words = ("train", "--data", folder, "--points", 0, "--steps", 2, "--out", tmp_path / "run")
+    words = (
+        "train", "--recipe", "scape", "--data", folder, "--set", "train.steps=2",
+        "--set", "data.points=0", "--out", tmp_path / "run",
+    )  # fmt: skip
     code, printed, err = call(*words)
     assert code == 0, err
     assert "best.safetensors" in printed
     model = load(tmp_path / "run" / "best.safetensors")
     assert model.config == ModelConfig(attention=False)
-    assert model.info["losses"] == "paper"
+    assert model.info["recipe"] == "scape"
     code, _, err = call(*words)
     assert code == 1
     assert "holds a run already" in err
     assert call(*words, "--resume")[0] == 0
 
 
-def test_matching_loss_needs_truth(call, folder, tmp_path):
+def test_matching_needs_truth(call, folder, tmp_path):
     pytest.importorskip("torch")
     code, _, err = call(
-        "train", "--data", folder, "--loss", "matching", "--steps", 1, "--out", tmp_path / "run"
+        "train", *TINY, "--data", folder, "--set", "data.bodies=0", "--out", tmp_path / "run"
     )
     assert code == 1
     assert "exact truth" in err
+
+
+def test_bench_writes_its_results_and_overwrites_nothing(call, tmp_path):
+    words = (
+        "bench", ".", "--weights", "tiny.safetensors", "--samples", 20, "--noise", 0.01, "--jobs",
+        2, "--out", tmp_path / "out",
+    )  # fmt: skip
+    code, printed, err = call(*words)
+    assert code == 0, err
+    assert "mean x100" in printed
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["curve.png", "curve.svg", "pairs.csv", "table.json"]
+    facts = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert facts["noise"] == 0.01
+    assert facts["pairs"] == 2
+    lines = (tmp_path / "out" / "pairs.csv").read_text().splitlines()
+    assert len(lines) == 5
+    code, printed, err = call(*words)
+    assert (code, printed) == (1, "")
+    assert "exists already" in err
+    assert call(*words, "--force")[0] == 0
 
 
 def test_bench_prints_the_table(call, folder):
@@ -209,8 +236,15 @@ FAILURES = {
     "no picture": ("view", "cat.ply", "lion.ply", "map.txt", "--out", "OUT.jpg"),
     "no info": ("info", "none.ply"),
     "folder as shape": ("info", "off"),
-    "few points": ("train", "--points", "50", "--out", "OUT"),
-    "no data": ("train", "--data", "none", "--out", "OUT"),
+    "few points": ("train", "--set", "data.points=50", "--out", "OUT"),
+    "no data": ("train", "--recipe", "scape", "--data", "none", "--out", "OUT"),
+    "no folder named": ("train", "--recipe", "scape", "--out", "OUT"),
+    "no recipe": ("train", "--recipe", "none", "--out", "OUT"),
+    "unknown field": ("train", "--set", "train.pace=3", "--out", "OUT"),
+    "odd slice": ("bench", ".", "--shapes", "3"),
+    "unknown method": ("bench", ".", "--method", "other"),
+    "many pairs": ("bench", ".", "--pairs", "3", "--weights", "tiny.safetensors"),
+    "much noise": ("bench", ".", "--noise", "2"),
     "empty bench": ("bench", "off"),
     "no file to import": ("import-weights", "none.pth", "OUT.safetensors"),
 }  # fmt: skip
@@ -240,8 +274,7 @@ MISUSES = {
     "two truths": (
         "evaluate", "map.txt", "--target", "lion.ply", "--truth", "map.txt",
         "--target-truth", "corres/lion.vts"),
-    "odd slice": ("bench", ".", "--shapes", "3"),
-    "unknown loss": ("train", "--loss", "none", "--out", "OUT"),
+    "odd pairs": ("bench", ".", "--pairs", "some"),
 }  # fmt: skip
 
 
@@ -261,9 +294,9 @@ ODD_NUMBERS = {
     "bench samples": ("bench", ".", "--weights", "tiny.safetensors", "--samples", "-3"),
     "no bodies": ("bodies", "--n", "0", "--out", "OUT"),
     "seed of bodies": ("bodies", "--n", "1", "--points", "50", "--seed", "-1", "--out", "OUT"),
-    "seed of training": ("train", "--seed", "-1", "--out", "OUT"),
-    "jobs": ("train", "--data", ".", "--jobs", "0", "--steps", "1", "--out", "OUT"),
-    "bodies to train on": ("train", "--n", "-1", "--out", "OUT"),
+    "seed of training": ("train", "--set", "data.seed=-1", "--out", "OUT"),
+    "jobs": ("train", "--jobs", "0", "--out", "OUT"),
+    "bodies to train on": ("train", "--set", "data.bodies=-1", "--out", "OUT"),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coembed import bodies, datasets, files, skinning
-from coembed.datasets import BodyExamples, FolderExamples
+from coembed.datasets import BodyExamples, DataConfig, FolderExamples
 from coembed.errors import InputError
 from coembed.shapes import Shape
 
@@ -116,31 +116,78 @@ def test_folder_examples_have_no_truth_and_may_be_thinned(sphere_points, tmp_pat
     assert whole[0].operators.evecs.dtype == np.float32
 
 
+def test_shapes_in_folders_of_their_own(tmp_path):
+    for path in ("off/b/x.ply", "off/a.obj", "off/b/notes.md", "corres/a.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    found = datasets.shape_paths(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == ["off/a.obj", "off/b/x.ply"]
+
+
 def test_training_sets_of_bodies(tmp_path):
-    settings = {"n": 5, "n_points": 1000, "n_eig": 16, "cache": tmp_path}
-    examples, held_out, facts = datasets.training_sets(None, seed=3, **settings)
+    def made(**change):
+        return datasets.training_sets(
+            DataConfig(bodies=5, points=1000, **change), None, n_eig=16, cache=tmp_path
+        )
+
+    examples, held_out, facts = made(seed=3)
     assert (len(examples), len(held_out)) == (5, 32)
     assert examples.n_points == (600, 1250)
-    seeds = {examples.seed, held_out.seed}
-    others, other_out, _ = datasets.training_sets(None, seed=4, **settings)
-    assert not seeds & {others.seed, other_out.seed}
+    others, other_out, _ = made(seed=4)
+    assert not {examples.seed, held_out.seed} & {others.seed, other_out.seed}
     assert "CC0" in facts["data"]
-    with pytest.raises(InputError, match="need 100 points or more for training; got 99"):
-        datasets.training_sets(None, seed=0, **{**settings, "n_points": 99})
+    with pytest.raises(InputError, match="is not read, since 5 bodies are generated"):
+        datasets.training_sets(DataConfig(bodies=5), tmp_path, n_eig=16, cache=tmp_path)
 
 
 def test_training_sets_of_a_folder_hold_out_every_tenth(tmp_path, unchecked):
     for i in range(25):
         (tmp_path / f"s{i:02d}.off").write_text("OFF\n")
-    settings = {"n": 0, "n_points": 0, "n_eig": 16, "seed": 0, "cache": tmp_path}
-    examples, held_out, facts = datasets.training_sets(tmp_path, **settings)
+
+    def made(shapes=":"):
+        data = DataConfig(bodies=0, points=0, shapes=shapes)
+        return datasets.training_sets(data, tmp_path, n_eig=16, cache=tmp_path)
+
+    examples, held_out, facts = made()
     assert [path.stem for path in held_out.paths] == ["s09", "s19"]
     assert len(examples) == 23
     assert not set(examples.paths) & set(held_out.paths)
     assert facts["data"].startswith("23 shapes")
-    for path in tmp_path.glob("s1*.off"):
-        path.unlink()
-    assert len(datasets.training_sets(tmp_path, **settings)[1]) == 0
+    examples, held_out, facts = made("5:20")
+    assert len(held_out) == 0
+    assert [path.stem for path in examples.paths] == [f"s{i:02d}" for i in range(5, 20)]
+    assert facts["data"].endswith("5:20")
+    with pytest.raises(InputError, match="name a folder of shapes with --data"):
+        datasets.training_sets(DataConfig(bodies=0), None, n_eig=16, cache=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bodies": -1}, "data bodies must be a whole number of 0 or more; got -1"),
+        ({"seed": -1}, "data seed must be"),
+        ({"points": 99}, "need 100 points or more for training; got 99"),
+        ({"shapes": "3"}, "expected FIRST:END, such as 0:51; got '3'"),
+        ({"shapes": "a:b"}, "expected FIRST:END"),
+    ],
+)
+def test_data_settings_that_make_no_sense(change, message):
+    with pytest.raises(InputError, match=message):
+        DataConfig(**change)
+
+
+def test_written_bodies_can_be_trained_on_with_truth(tmp_path):
+    out = tmp_path / "people"
+    datasets.write_bodies(out, n=1, n_points=120, seed=4)
+    paths = datasets.shape_paths(out)
+    rng = np.random.default_rng([4, 0])
+    sample = bodies.sample(bodies.body(rng), 120, rng)
+    whole = FolderExamples(paths, 0, 16, tmp_path / "cache")[0]
+    np.testing.assert_allclose(whole.place[whole.operators.rows], sample.place, atol=1e-6)
+    some = FolderExamples(paths, 60, 16, tmp_path / "cache")[0]
+    assert some.place.shape == (60, 3)
+    known = {tuple(row) for row in whole.place.round(6).tolist()}
+    assert {tuple(row) for row in some.place.round(6).tolist()} <= known
 
 
 def test_written_bodies_hold_their_exact_truth(tmp_path):

@@ -321,3 +321,15 @@ def test_geodesics_of_a_cloud_give_copies_of_a_point_the_same_answer(sphere_poin
     found = geometry.geodesics(shape, np.array([0, 200]))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[:, :2], found[:, 200:])
+
+
+def test_distances_along_edges_by_hand():
+    square = Shape(
+        np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]),
+        np.array([[0, 1, 2], [0, 2, 3]]),
+    )
+    found = geometry.geodesics(square, np.array([0, 1]), edges=True)
+    np.testing.assert_allclose(found, [[0, 1, np.sqrt(2), 1], [1, 0, 1, 2]])
+    assert geometry.geodesics_method(square, edges=True) == "shortest ways along mesh edges"
+    with pytest.raises(InputError, match="cloud: has no faces, so there are no edges"):
+        geometry.geodesics(Shape(square.points, name="cloud"), np.array([0]), edges=True)

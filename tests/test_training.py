@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -234,10 +237,11 @@ def test_a_turn_is_about_the_vertical_and_depends_on_the_step(examples):
 
 
 def test_a_pair_is_two_different_shapes_and_a_function_of_seed_and_step():
-    pairs = [training._pair(3, step, 4) for step in range(200)]
+    settings = config(seed=3)
+    pairs = [training._pair(settings, step, 0, 4) for step in range(200)]
     assert all(one != other for one, other in pairs)
     assert len(set(pairs)) == 12
-    assert training._pair(3, 7, 4) == pairs[7]
+    assert training._pair(settings, 7, 0, 4) == pairs[7]
 
 
 # -------------------------------------------------------------------------------------- errors
@@ -257,7 +261,7 @@ def test_matching_needs_truth(examples, tmp_path):
         training.train(blind, config(), out=tmp_path / "run")
 
 
-def test_a_loss_that_is_not_finite_stops_and_leaves_the_last_checkpoint(
+def test_a_loss_that_is_not_finite_stops_and_saves_the_state_before_it(
     examples, tmp_path, monkeypatch
 ):
     real, calls = training.step, []
@@ -268,10 +272,10 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_last_checkpoint(
         return {k: v * float("nan") for k, v in terms.items()} if len(calls) == 5 else terms
 
     monkeypatch.setattr(training, "step", spoiled)
-    with pytest.raises(NumericalError, match=r"stopped at step 4: the loss of body \d and body \d"):
+    with pytest.raises(NumericalError, match=r"stopped at step 4.*pairs: body \d and body \d"):
         training.train(examples, config(), out=tmp_path / "run")
     header = arrays_of(tmp_path / "run" / "last.safetensors")[1]
-    assert json.loads(header["state"])[0] == 3
+    assert json.loads(header["state"])[0] == 4
     monkeypatch.undo()
     training.train(examples, config(), out=tmp_path / "run", resume=True)
     assert len(log_of(tmp_path / "run")) == 6
@@ -282,6 +286,9 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_last_checkpoint(
     [
         ({"steps": 0}, "train steps must be a whole number of 1 or more; got 0"),
         ({"save_every": 0}, "train save_every must be"),
+        ({"batch": 0}, "train batch must be"),
+        ({"descriptor": "shot"}, "train descriptor must be hks or wks; got 'shot'"),
+        ({"precision": "float16"}, "train precision must be float32 or bfloat16"),
         ({"learning_rate": 0.0}, "train learning_rate must be a number above 0; got 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be"),
         ({"sigma": -1.0}, "train sigma must be"),
@@ -305,3 +312,112 @@ def test_a_turn_just_below_zero_is_refused(name):
 def test_off_diagonal_loss_needs_as_many_channels_as_eigenpairs():
     with pytest.raises(InputError, match="model dim must equal n_eig; got 8 and 16"):
         TrainConfig(model=replace(MODEL, dim=8, n_eig=16))
+
+
+# -------------------------------------------------------------------------- batches and processes
+
+
+def test_the_gradient_of_a_batch_is_the_mean_of_its_pairs(examples):
+    settings = config(batch=2, turn=20)
+    state, group = training._State(settings, "cpu"), training._Group(settings)
+    terms = training._gradients(state, settings, examples, group)
+    found = {name: value.grad.clone() for name, value in state.parameters.items()}
+    sums, values = {name: torch.zeros_like(value) for name, value in found.items()}, []
+    for number in range(2):
+        chosen = training._pair(settings, 0, number, len(examples))
+        pair = [training._turned(examples[i], settings, number, i) for i in chosen]
+        state.optimizer.zero_grad()
+        one = training.step(state.parameters, settings, *pair)["matching"]
+        one.backward()
+        values.append(float(one.detach()))
+        for name, value in state.parameters.items():
+            sums[name] += value.grad / 2
+    assert terms["matching"] == pytest.approx(np.mean(values), rel=1e-6)
+    for name, value in found.items():
+        torch.testing.assert_close(value, sums[name], rtol=1e-4, atol=1e-6)
+
+
+def test_pairs_of_a_batch_differ_from_step_to_step():
+    settings = config(batch=3)
+    pairs = [training._pair(settings, step, i, 1000) for step in range(5) for i in range(3)]
+    assert len(set(pairs)) == 15
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one(tmp_path):
+    """A torchrun launch of two gives the losses of one process with the same batch."""
+    words = ["-m", "coembed", "train", "--recipe", "tiny", "--out"]
+    changes = {
+        "data.bodies": 4, "data.points": 150, "model.dim": 8, "model.n_eig": 16,
+        "model.width": 16, "train.batch": 2, "train.steps": 4, "train.save_every": 2,
+    }  # fmt: skip
+    sets = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for name, start in (("one", [sys.executable]), ("two", [*launch, "--nproc-per-node", "2"])):
+        command = [*start, *words, str(tmp_path / name), *sets]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    one, two = log_of(tmp_path / "one"), log_of(tmp_path / "two")
+    assert len(one) == len(two) == 4
+    for a, b in zip(one, two, strict=True):
+        assert a["terms"]["matching"] == pytest.approx(b["terms"]["matching"], rel=1e-5)
+    assert one[-1]["validation"] == pytest.approx(two[-1]["validation"], rel=1e-3)
+
+
+def test_processes_share_a_batch_evenly(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(InputError, match="2 processes cannot share a batch of 3 pairs evenly"):
+        training._Group(config(batch=3))
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    group = training._Group(config(batch=4))
+    assert (group.own("cuda"), group.own("cpu")) == ("cuda:1", "cpu")
+
+
+def test_nothing_is_joined_without_a_launch(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with training.joined("cpu") as first:
+        assert first
+    assert not torch.distributed.is_initialized()
+
+
+def test_half_precision_is_near_full_precision(examples):
+    state = training._State(config(), "cpu")
+    full, low = (
+        float(
+            training.step(state.parameters, config(precision=p), *examples[:2])["matching"].detach()
+        )
+        for p in ("float32", "bfloat16")
+    )
+    assert full != low
+    assert low == pytest.approx(full, rel=0.02)
+
+
+def test_the_descriptor_changes_the_coupling_term_alone(examples):
+    form = replace(MODEL, dim=16)
+    terms = []
+    for descriptor in ("hks", "wks"):
+        settings = config(model=form, weights=LossWeights(), descriptor=descriptor)
+        state = training._State(settings, "cpu")
+        terms.append(training.step(state.parameters, settings, *examples[:2]))
+    assert terms[0]["coupling"] != terms[1]["coupling"]
+    assert terms[0]["off_diagonal"] == terms[1]["off_diagonal"]
+
+
+def test_the_log_can_be_read_by_tensorboard(examples, tmp_path):
+    training.train(examples, config(steps=3), out=tmp_path / "run", validation=examples[3:])
+    events = list((tmp_path / "run" / "tensorboard").iterdir())
+    assert len(events) == 1
+    content = events[0].read_bytes()
+    for name in (b"matching", b"learning_rate", b"validation"):
+        assert name in content
+
+
+def test_learning_rate_and_steps_may_change_on_the_way(examples, tmp_path):
+    training.train(examples, config(steps=3), out=tmp_path / "run")
+    training.train(examples, config(steps=6, learning_rate=1e-4), out=tmp_path / "run", resume=True)
+    rates = [line["learning_rate"] for line in log_of(tmp_path / "run")]
+    assert rates == [1e-3] * 3 + [1e-4] * 3
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 6

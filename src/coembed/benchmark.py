@@ -1,14 +1,18 @@
-"""A folder of shapes with truth to one table: every ordered pair, by one protocol.
+"""A folder of shapes with truth to one table: many pairs, by one protocol.
 
 Each shape is embedded once; distances are found (and cached) for one target at a time; what is
-kept is one error per pair and sample.
+kept is one error per pair and sample. With a cache a run that was cut off goes on where it was.
 """
 
 import hashlib
+import json
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache as once
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +20,59 @@ import numpy as np
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 
-from coembed import datasets, descriptors, evaluation, files, geometry, matching
+from coembed import baselines, descriptors, disturbances, evaluation, files, functional, geometry
+from coembed.disturbances import Disturbance
 from coembed.errors import InputError
+from coembed.functional import Basis
+from coembed.layouts import Collection, Truth, read_collection
+from coembed.matching import embed, nearest
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Shape
 
-__all__ = ["METHODS", "Table", "bench", "disturbed"]
+__all__ = ["METHODS", "REFINEMENTS", "Settings", "Table", "bench"]
 
-METHODS = ("coe", "spectral", "hks", "wks")
+METHODS = ("coe", "spectral", "hks", "wks", "cqhb-hks", "cqhb-gt", "pyfm-wks")
 """Nearest neighbours in: the network's embedding, the eigenvectors, the heat and the wave kernel
-signature."""
+signature, coupled quasi-harmonic bases (from signatures, from the truth); and the library pyFM."""
+
+REFINEMENTS = ("none", "zoomout", "bijective-zoomout")
+"""What is done to the map of a method."""
+
+_COUPLED_MODES = 50  # the paper's k
+_REFINING_MODES = 200
+_MAKERS = (
+    "shapes", "files", "geometry", "descriptors", "layers", "model", "matching", "evaluation",
+    "functional", "baselines", "disturbances", "layouts", "benchmark",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How shapes are disturbed and pairs matched and judged."""
+
+    method: str = "coe"
+    """One of `METHODS`; all but ``"coe"`` leave the model aside."""
+    refine: str = "none"
+    """One of `REFINEMENTS`."""
+    coupled: bool = False
+    """Refine each pair's embedding by cross-attention."""
+    samples: int = 500
+    """Truth samples judged per pair, evenly spaced over the template; 0: all."""
+    edges: bool = False
+    """Measure distances along mesh edges, which is too long by some per cent."""
+    disturbance: Disturbance = field(default_factory=Disturbance)
+    """What is done to every shape first."""
+
+    def __post_init__(self) -> None:
+        for name, choice in (("method", METHODS), ("refine", REFINEMENTS)):
+            if getattr(self, name) not in choice:
+                raise InputError(
+                    f"{name} must be one of {', '.join(choice)}; got {getattr(self, name)!r}"
+                )
+        if self.coupled and self.method != "coe":
+            raise InputError(f"only the method coe can be coupled; got {self.method}")
+        if self.samples < 0:
+            raise InputError(f"samples must be 0 (all) or more; got {self.samples}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +87,19 @@ class Table:
         Source and target of each pair, target by target; self pairs among them if every pair was
         asked for.
     errors
-        One row a pair, one column a truth sample.
+        One row a pair, one column a truth sample; NaN where a pair has fewer samples.
     flipped
         Share of samples that lie nearer to the mirrored truth than to the truth, and more than
         0.15 from the truth; None without ``.sym.vts``.
     geodesics
         How distances were found.
     seconds
-        Of one shape (operators and embedding, as far as they were not cached) and of one pair.
+        Of one shape (operators and embedding, as far as they were not cached) and of one pair,
+        as they passed on the clock: two processes halve them.
+    peak_mb
+        Most memory of any process, 10^6 bytes.
+    notes
+        How the folder was understood.
     """
 
     names: tuple[str, ...]
@@ -56,36 +108,54 @@ class Table:
     flipped: float | None
     geodesics: str
     seconds: tuple[float, float]
+    peak_mb: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def apart(self) -> Float[np.ndarray, "q s"]:
+        """Errors of the pairs of two different shapes."""
+        return self.errors[self.pairs[:, 0] != self.pairs[:, 1]]
 
     def summary(self) -> dict[str, float | int | str]:
         """The table's numbers, by name; means and medians x 100, self pairs left out."""
         apart = self.pairs[:, 0] != self.pairs[:, 1]
-        errors = self.errors[apart]
-        means = errors.mean(axis=1)
-        low, high = self._interval(self.pairs[apart], means)
+        means = np.nanmean(self.errors, axis=1)
+        low, high = self._interval(self.pairs[apart], means[apart])
+        errors = self.apart[np.isfinite(self.apart)]
         result: dict[str, float | int | str] = {
             "shapes": len(self.names),
             "pairs": int(apart.sum()),
             "samples": self.errors.shape[1],
-            "mean_x100": 100 * float(means.mean()),
+            "mean_x100": 100 * float(means[apart].mean()),
             "mean_low_x100": 100 * low,
             "mean_high_x100": 100 * high,
-            "median_pair_x100": 100 * float(np.median(means)),
-            "worst_pair_x100": 100 * float(means.max()),
-            "mean_with_self_pairs_x100": 100 * float(self.errors.mean()),
+            "median_pair_x100": 100 * float(np.median(means[apart])),
+            "worst_pair_x100": 100 * float(means[apart].max()),
+            "mean_with_self_pairs_x100": 100 * float(means.mean()),
             "within_1": float((errors <= 0.01).mean()),
             "within_5": float((errors <= 0.05).mean()),
             "within_10": float((errors <= 0.10).mean()),
-            "auc_25": evaluation.area_under_curve(errors.ravel()),
+            "auc_25": evaluation.area_under_curve(errors),
             "geodesics": self.geodesics,
             "seconds_a_shape": round(self.seconds[0], 3),
             "seconds_a_pair": round(self.seconds[1], 4),
         }
+        if np.isfinite(self.peak_mb):
+            result["peak_mb"] = round(self.peak_mb)
         if apart.all():
             del result["mean_with_self_pairs_x100"]
         if self.flipped is not None:
             result["flipped"] = self.flipped
+        if self.notes:
+            result["notes"] = "; ".join(self.notes)
         return result
+
+    def lines(self) -> str:
+        """Mean error of each pair as CSV: source, target, mean x 100."""
+        rows = ["source,target,mean_x100"]
+        for (i, j), mean in zip(self.pairs, np.nanmean(self.errors, axis=1), strict=True):
+            rows.append(f"{self.names[i]},{self.names[j]},{100 * mean:.4f}")
+        return "\n".join(rows) + "\n"
 
     def _interval(
         self, pairs: Int[np.ndarray, "p 2"], means: Float[np.ndarray, " p"], rounds: int = 1000
@@ -106,13 +176,10 @@ class Table:
 def bench(
     model: CoupledEmbedding,
     folder: Path,
+    settings: Settings | None = None,
     *,
-    method: str = "coe",
     shapes: slice = slice(None),
-    listed: bool = False,
-    noise: float = 0.0,
-    samples: int = 500,
-    coupled: bool = False,
+    pairs: str | int = "all",
     cache: Path | None = None,
     jobs: int = 1,
     report: Callable[[str, int, int], None] = lambda *_: None,
@@ -122,22 +189,13 @@ def bench(
     Parameters
     ----------
     folder
-        Community layout: shapes in ``off/``, truth in ``corres/NAME.vts`` (rows from 1), perhaps
-        ``corres/NAME.sym.vts`` and ``pairs.txt`` (two names a line, with a comma).
-    method
-        One of `METHODS`; all but ``"coe"`` leave the model aside.
+        Shapes with truth, see `coembed.layouts.read_collection`.
     shapes
         Which of the sorted shapes that have truth, for example the usual test split.
-    listed
-        Match the pairs of ``pairs.txt`` of which both shapes have truth, instead of all.
-    noise
-        Standard deviation of Gaussian noise on every coordinate of every shape, see `disturbed`.
-    samples
-        Truth samples judged per pair, evenly spaced over the template; 0: all.
-    coupled
-        Refine each pair by cross-attention.
+    pairs
+        ``"all"`` ordered ones, those ``"listed"`` in ``pairs.txt``, or so many drawn at random.
     cache
-        Folder for operators and geodesics.
+        Folder for operators, geodesics and finished targets.
     jobs
         Processes.
     report
@@ -148,202 +206,270 @@ def bench(
     InputError
         If the folder holds too little, or truth and shapes disagree.
     """
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if coupled:
+    settings = settings or Settings()
+    if settings.coupled:
         model.check_coupled()
-    paths, loaded, rows = _read(folder, shapes, samples)
-    names = tuple(path.stem for path in paths)
-    pairs = _listed_pairs(folder, names) if listed else _all_pairs(len(names))
-    used = np.unique(pairs).tolist()
+    collection = read_collection(folder, chosen=shapes)
+    chosen = collection.pairs(pairs)
+    used = np.unique(chosen).tolist()
     started = time.perf_counter()
-    tasks = [(model, method, disturbed(loaded[i], noise, seed=i), cache) for i in used]
-    found = _run(_features, tasks, jobs, lambda done: report("embed", done, len(used)))
-    features = dict(zip(used, found, strict=True))
+    tasks = [(model, settings, collection.members[i].shape, i, cache) for i in used]
+    prepared = _run(_prepared, tasks, jobs, lambda done: report("embed", done, len(used)))
+    known = dict(zip(used, prepared, strict=True))
     per_shape = (time.perf_counter() - started) / len(used)
     started = time.perf_counter()
-    refining, similarity = (model if coupled else None, model.config.similarity)
-    judged = []
-    for j in np.unique(pairs[:, 1]).tolist():
-        sources = [(features[i], rows[i]) for i in pairs[pairs[:, 1] == j, 0].tolist()]
-        target = _Target(features[j], loaded[j], rows[j], _mirrored(folder, paths[j], samples))
-        judged.append((refining, similarity if method == "coe" else "l2", sources, target, cache))
-    results = _run(_judged, judged, jobs, lambda done: report("match", done, len(judged)))
+    targets = np.unique(chosen[:, 1]).tolist()
+    weights = hashlib.sha256(b"".join(a.tobytes() for a in model.parameters.values())).digest()
+    _shared.update(
+        model=model, weights=weights, settings=settings, collection=collection, known=known,
+        cache=cache,
+    )  # fmt: skip
+    judged = [(j, chosen[chosen[:, 1] == j, 0].tolist()) for j in targets]
+    results = list(_run(_judged, judged, jobs, lambda done: report("match", done, len(judged))))
+    _shared.clear()
     errors, flipped = zip(*results, strict=True)
-    # the results come target by target
-    order = np.argsort(pairs[:, 1], kind="stable")
     share = None if None in flipped else float(np.mean(flipped))
-    seconds = (per_shape, (time.perf_counter() - started) / len(pairs))
-    method_of = geometry.geodesics_method(loaded[0])
-    return Table(names, pairs[order], np.concatenate(errors), share, method_of, seconds)
-
-
-def disturbed(shape: Shape, sigma: float | int, *, seed: int = 0) -> Shape:
-    """The shape with Gaussian noise on every coordinate, clipped at five standard deviations.
-
-    Parameters
-    ----------
-    sigma
-        In units of the radius of the ball about the points' mean that holds them all, as in the
-        paper (0.01, clipped at 0.05). For a standing person that radius is about 0.8 sqrt(area).
-
-    References
-    ----------
-    [Zeng25] sec. 5.4.
-    """
-    if not 0 <= sigma < 1:
-        raise InputError(f"noise must be between 0 and 1 (radius of the shape); got {sigma}")
-    if sigma == 0:
-        return shape
-    centre = shape.points.mean(axis=0)
-    radius = np.linalg.norm(shape.points - centre, axis=1).max()
-    drawn = np.random.default_rng([20, seed]).normal(0, 1, shape.points.shape)
-    moved = shape.points + radius * sigma * np.clip(drawn, -5, 5)
-    return Shape(moved, shape.faces, name=shape.name)
-
-
-def _read(
-    folder: Path, shapes: slice, samples: int
-) -> tuple[list[Path], list[Shape], list[Int[np.ndarray, " s"]]]:
-    """Shapes that have truth, and the rows of the chosen truth samples in each."""
-    paths = [p for p in datasets.shape_paths(folder) if _truth_path(folder, p).exists()][shapes]
-    if len(paths) < 2:
-        raise InputError(
-            f"{folder}: fewer than two shapes with truth; expected files in off/ and a "
-            "corres/NAME.vts for each"
-        )
-    loaded = [files.read(path) for path in paths]
-    truth = [files.read_vts(_truth_path(folder, path)) for path in paths]
-    for path, shape, rows in zip(paths, loaded, truth, strict=True):
-        if len(rows) != len(truth[0]):
-            raise InputError(
-                f"{folder}: the .vts files have different numbers of lines: {len(truth[0])} for "
-                f"{paths[0].stem}, {len(rows)} for {path.stem}"
-            )
-        bad = np.flatnonzero((rows < 0) | (rows >= len(shape.points)))
-        if len(bad):
-            raise InputError(
-                f"{_truth_path(folder, path)}: line {bad[0] + 1} names row {rows[bad[0]] + 1}; "
-                f"{path.name} has rows 1 to {len(shape.points)}"
-            )
-    chosen = evaluation.spaced(len(truth[0]), samples)
-    return paths, loaded, [rows[chosen] for rows in truth]
-
-
-def _all_pairs(n: int) -> Int[np.ndarray, "p 2"]:
-    return np.stack(np.meshgrid(np.arange(n), np.arange(n), indexing="ij"), axis=-1).reshape(-1, 2)
-
-
-def _listed_pairs(folder: Path, names: tuple[str, ...]) -> Int[np.ndarray, "p 2"]:
-    path = folder / "pairs.txt"
-    files.check_readable(path)
-    place = {name: i for i, name in enumerate(names)}
-    lines = [line.split(",") for line in path.read_text().splitlines() if line.strip()]
-    for number, line in enumerate(lines, start=1):
-        if len(line) != 2:
-            raise InputError(f"{path}: line {number} must hold two names and a comma; got {line}")
-    pairs = [(place.get(a.strip()), place.get(b.strip())) for a, b in lines]
-    known = [pair for pair in pairs if None not in pair]
-    if not known:
-        raise InputError(f"{path}: names no pair of shapes that have truth")
-    return np.array(known, dtype=np.int64)
+    seconds = (per_shape, (time.perf_counter() - started) / len(chosen))
+    # the results come target by target
+    order = np.argsort(chosen[:, 1], kind="stable")
+    method_of = geometry.geodesics_method(collection.members[0].shape, edges=settings.edges)
+    names = tuple(member.name for member in collection.members)
+    return Table(
+        names, chosen[order], _stacked(errors), share, method_of, seconds, _peak_mb(),
+        collection.notes,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class _Target:
-    """A target, its rows for the truth samples, and those for the mirrored template."""
+class _Prepared:
+    """A disturbed shape and what the methods need of it, in the rows of its file."""
 
-    features: Float[np.ndarray, "m d"]
     shape: Shape
-    rows: Int[np.ndarray, " s"]
-    mirrored: Int[np.ndarray, " s"] | None
+    there: Int[np.ndarray, " n"]
+    back: Int[np.ndarray, " m"]
+    features: Float[np.ndarray, "m d"]
+    basis: Basis | None
+    mesh: Any
+    digest: str
 
 
-def _features(
-    model: CoupledEmbedding, method: str, shape: Shape, cache: Path | None
-) -> Float[np.ndarray, "n d"]:
-    """What nearest neighbours are sought in, in the rows of the file."""
+_shared: dict[str, Any] = {}
+"""What the tasks of one run have in common; worker processes inherit it."""
+
+
+def _prepared(
+    model: CoupledEmbedding, settings: Settings, shape: Shape, index: int, cache: Path | None
+) -> _Prepared:
+    disturbed = disturbances.disturb(shape, settings.disturbance, seed=index)
+    hard, method = disturbed.shape, settings.method
+    modes = _REFINING_MODES if settings.refine != "none" else _COUPLED_MODES
+    needed = settings.refine != "none" or method.startswith("cqhb")
+    basis = _basis(hard, modes, cache) if needed else None
     if method == "coe":
-        return matching.embed(model, shape, cache=cache)
-    operators = geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache)
-    if method == "spectral":
-        return operators.evecs[operators.rows]
-    signature = descriptors.hks if method == "hks" else descriptors.wks
-    return signature(operators.evals, operators.evecs)[operators.rows]
+        features = np.asarray(embed(model, hard, cache=cache))
+    elif method in ("cqhb-gt", "pyfm-wks"):
+        features = np.empty((len(hard.points), 0))
+    else:
+        operators = geometry.prepare(hard, cache=cache)
+        features = operators.evecs
+        if method != "spectral":
+            signature = descriptors.wks if method == "wks" else descriptors.hks
+            features = signature(operators.evals, operators.evecs)
+        features = features[operators.rows]
+    digest = hashlib.sha256(hard.points.tobytes() + shape.points.tobytes() + features.tobytes())
+    mesh = baselines.pyfm_mesh(hard) if method == "pyfm-wks" else None
+    return _Prepared(
+        hard, disturbed.there, disturbed.back, features, basis, mesh, digest.hexdigest()
+    )
 
 
-def _judged(
-    model: CoupledEmbedding | None,
-    similarity: str,
-    sources: list[tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " s"]]],
-    target: _Target,
-    cache: Path | None,
-) -> tuple[Float[np.ndarray, "p s"], float | None]:
-    """Errors of every source of one target, and the share of flips; ``model`` refines pairs."""
-    size = np.sqrt(evaluation.area_of(target.shape))
-    found = []
-    for phi, rows in sources:
-        pair = (phi, target.features)
-        refined, fixed = pair if model is None else model.couple(*pair)
-        found.append(matching.nearest(refined[rows], fixed, similarity=similarity))
-    ends, columns = np.stack(found), np.arange(len(target.rows))
-    errors = (_cached_geodesics(target.shape, target.rows, cache) / size)[columns, ends]
-    if target.mirrored is None:
+def _basis(shape: Shape, modes: int, cache: Path | None) -> Basis:
+    operators = geometry.prepare(shape, n_eig=modes, cache=cache)
+    rows = operators.rows
+    copies = np.bincount(rows, minlength=len(operators.mass))
+    return Basis(operators.evals, operators.evecs[rows], (operators.mass / copies)[rows])
+
+
+def _judged(target: int, sources: list[int]) -> tuple[Float[np.ndarray, "p s"], float | None]:
+    """Errors of every source of one target, and the share of flips; kept for a later run."""
+    settings, cache = _shared["settings"], _shared["cache"]
+    path = None
+    if cache is not None:
+        key = hashlib.sha256(_code().encode())
+        key.update(json.dumps(asdict(settings)).encode() + _shared["weights"])
+        for i in (target, *sources):
+            key.update(_shared["known"][i].digest.encode())
+            truth = _sampled(_shared["collection"], i, target, settings.samples)
+            key.update(b"".join(rows.tobytes() for rows in truth))
+        path = cache / f"{key.hexdigest()[:40]}.errors.npy"
+        stored = _stored_array(path)
+        if stored is not None and len(stored) == len(sources) + 1:
+            share = float(stored[-1, 0])
+            return stored[:-1], None if np.isnan(share) else share
+    rows, flips = [], []
+    for source in sources:
+        errors, flipped = _pair_errors(source, target)
+        rows.append(errors)
+        flips.append(np.nan if flipped is None else flipped)
+    errors, share = _stacked([row[None] for row in rows]), float(np.mean(flips))
+    if path is not None:
+        files.write_array(path, np.concatenate([errors, np.full((1, errors.shape[1]), share)]))
+    return errors, None if np.isnan(share) else share
+
+
+def _pair_errors(source: int, target: int) -> tuple[Float[np.ndarray, " s"], float | None]:
+    settings, known, collection = (_shared[key] for key in ("settings", "known", "collection"))
+    one, other = known[source], known[target]
+    shape = collection.members[target].shape
+    start, wanted = _sampled(collection, source, target, settings.samples)
+    truth = collection.truth(source, target)
+    found = _matched(_shared["model"], settings, one, other, truth, one.there[start])
+    ends = other.back[found]
+    size = np.sqrt(evaluation.area_of(shape))
+    far = _geodesics(shape, wanted, settings.edges, _shared["cache"])
+    errors = far[np.arange(len(ends)), ends] / size
+    mirrored = collection.truth(source, target, mirrored=True)
+    if mirrored is None:
         return errors, None
-    other = (_cached_geodesics(target.shape, target.mirrored, cache) / size)[columns, ends]
-    return errors, float(((errors > 0.15) & (other < errors)).mean())
+    twin = mirrored[1][evaluation.spaced(len(mirrored[1]), settings.samples)]
+    other_way = _geodesics(shape, twin, settings.edges, _shared["cache"])
+    away = other_way[np.arange(len(ends)), ends] / size
+    return errors, float(((errors > 0.15) & (away < errors)).mean())
+
+
+def _matched(
+    model: CoupledEmbedding,
+    settings: Settings,
+    one: _Prepared,
+    other: _Prepared,
+    truth: Truth,
+    rows: Int[np.ndarray, " s"],
+) -> Int[np.ndarray, " s"]:
+    """Row of the disturbed target for some rows of the disturbed source."""
+    phi, psi = one.features, other.features
+    if settings.coupled:
+        phi, psi = (np.asarray(x) for x in model.couple(phi, psi))
+    elif settings.method.startswith("cqhb"):
+        phi, psi = _coupled_bases(settings.method, one, other, truth)
+    similarity = model.config.similarity if settings.method == "coe" else "l2"
+
+    def there(rows: Any = slice(None)) -> Int[np.ndarray, " s"]:
+        if settings.method == "pyfm-wks":
+            return baselines.pyfm_map(one.mesh, other.mesh)[rows]
+        return nearest(phi[rows], psi, similarity=similarity)
+
+    if one.basis is None or other.basis is None or settings.refine == "none":
+        return there(rows)
+    back = None
+    if settings.refine == "bijective-zoomout":
+        if settings.method == "pyfm-wks":
+            back = baselines.pyfm_map(other.mesh, one.mesh)
+        else:
+            back = nearest(psi, phi, similarity=similarity)
+    return functional.zoomout(one.basis, other.basis, there(), back, rows=rows)
+
+
+def _coupled_bases(
+    method: str, one: _Prepared, other: _Prepared, truth: Truth
+) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "m k"]]:
+    coefficients, bases = [], []
+    for shape, rows in zip((one, other), truth, strict=True):
+        assert shape.basis is not None
+        evecs = shape.basis.evecs[:, :_COUPLED_MODES]
+        bases.append(replace(shape.basis, evals=shape.basis.evals[:_COUPLED_MODES], evecs=evecs))
+        if method == "cqhb-gt":
+            coefficients.append(evecs[shape.there[rows]])
+        else:
+            coefficients.append(shape.features.T @ (shape.basis.mass[:, None] * evecs))
+    return baselines.coupled_bases(bases[0], bases[1], (coefficients[0], coefficients[1]))
+
+
+def _sampled(collection: Collection, source: int, target: int, samples: int) -> Truth:
+    truth = collection.truth(source, target)
+    if truth is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    chosen = evaluation.spaced(len(truth[0]), samples)
+    return truth[0][chosen], truth[1][chosen]
+
+
+def _stacked(parts: Iterable[np.ndarray]) -> Float[np.ndarray, "p s"]:
+    """Rows of several tables, the short ones filled up with NaN."""
+    parts = list(parts)
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate(
+        [np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=np.nan) for p in parts]
+    )
 
 
 def _run(
     work: Callable[..., Any],
-    tasks: Iterable[tuple[Any, ...]],
+    tasks: list[tuple[Any, ...]],
     jobs: int,
     report: Callable[[int], None],
 ) -> Iterator[Any]:
     """Results in the order of the tasks, from one process or several."""
-    tasks = list(tasks)
     if jobs == 1:
         for done, task in enumerate(tasks):
             report(done)
             yield work(*task)
     else:
-        with ProcessPoolExecutor(min(jobs, len(tasks)), initializer=_one_thread) as pool:
+        # forked processes have what is shared without copying it; others are sent it once
+        context = get_context("fork" if sys.platform == "linux" else "spawn")
+        with ProcessPoolExecutor(min(jobs, len(tasks)), context, _start, (_shared,)) as pool:
             for done, future in enumerate([pool.submit(work, *task) for task in tasks]):
                 report(done)
                 yield future.result()
     report(len(tasks))
 
 
-def _one_thread() -> None:
+def _start(shared: Mapping[str, Any]) -> None:
     threadpool_limits(limits=1)
+    _shared.update(shared)
 
 
-def _truth_path(folder: Path, path: Path) -> Path:
-    return folder / "corres" / f"{path.stem}.vts"
-
-
-def _mirrored(folder: Path, path: Path, samples: int) -> Int[np.ndarray, " s"] | None:
-    mirrored = folder / "corres" / f"{path.stem}.sym.vts"
-    if not mirrored.exists():
-        return None
-    rows = files.read_vts(mirrored)
-    return rows[evaluation.spaced(len(rows), samples)]
-
-
-def _cached_geodesics(
-    shape: Shape, rows: Int[np.ndarray, " s"], cache: Path | None
-) -> Float[np.ndarray, "s n"]:
-    if cache is None:
-        return geometry.geodesics(shape, rows)
-    digest = hashlib.sha256(shape.points.tobytes() + rows.tobytes())
-    digest.update(b"" if shape.faces is None else shape.faces.tobytes())
-    path = cache / f"{digest.hexdigest()[:40]}.geodesics.npy"
+def _peak_mb() -> float:
     try:
-        stored = np.load(path, allow_pickle=False)
-        if stored.shape == (len(rows), len(shape.points)):
-            return stored.astype(np.float64)
-    except (OSError, ValueError):
-        pass  # not there yet, or cut off: made again
-    distances = geometry.geodesics(shape, rows)
-    files.write_array(path, distances.astype(np.float32))
-    return distances.astype(np.float32).astype(np.float64)
+        import resource
+    except ImportError:  # not on Windows
+        return float("nan")
+    unit = 1 if sys.platform == "darwin" else 1024
+    everyone = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(who).ru_maxrss for who in everyone) * unit / 1e6
+
+
+@once
+def _code() -> str:
+    """Fingerprint of the code that makes results: stored errors of other code are not used."""
+    digest = hashlib.sha256()
+    for module in _MAKERS:
+        digest.update((Path(__file__).parent / f"{module}.py").read_bytes())
+    return digest.hexdigest()
+
+
+def _geodesics(
+    shape: Shape, rows: Int[np.ndarray, " s"], edges: bool, cache: Path | None
+) -> Float[np.ndarray, "s n"]:
+    """Distances from rows of a target; the last ones are kept for the next source."""
+    key = hashlib.sha256(shape.points.tobytes() + rows.tobytes() + bytes([edges]))
+    key.update(b"" if shape.faces is None else shape.faces.tobytes())
+    name = key.hexdigest()[:40]
+    recent = _shared.setdefault("geodesics", {})
+    if name not in recent:
+        path = None if cache is None else cache / f"{name}.geodesics.npy"
+        stored = None if path is None else _stored_array(path)
+        if stored is None or stored.shape != (len(rows), len(shape.points)):
+            stored = geometry.geodesics(shape, rows, edges=edges).astype(np.float32)
+            if path is not None:
+                files.write_array(path, stored)
+        while len(recent) > 1:  # one for the truth, one for its mirror image
+            recent.pop(next(iter(recent)))
+        recent[name] = stored
+    return recent[name]
+
+
+def _stored_array(path: Path) -> np.ndarray | None:
+    try:
+        stored: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None  # not there yet, or cut off: made again
+    return stored

@@ -20,6 +20,7 @@ __all__ = [
     "body",
     "landmarks",
     "on_body",
+    "on_mean",
     "sample",
     "scan",
 ]
@@ -134,7 +135,7 @@ def scan(body: Body, n: int, rng: np.random.Generator, *, name: str = "body") ->
     rows = np.flatnonzero(kept)[:n]
     sigma = rng.uniform(0, 0.015) * radius if rng.random() < 0.5 else 0.0
     moved = points[rows] + sigma * np.clip(rng.standard_normal((len(rows), 3)), -5, 5)
-    place = _interpolated(model.mean[model.faces], face[rows], barycentric[rows])
+    place = on_mean(face[rows], barycentric[rows])
     return Sample(Shape(moved, name=name), face[rows], barycentric[rows], place)
 
 
@@ -156,6 +157,14 @@ def on_body(
     """Where template points lie on a body."""
     model = body_model() if model is None else model
     return _interpolated(body.vertices[model.faces], face, barycentric)
+
+
+def on_mean(
+    face: Int[np.ndarray, " n"], barycentric: Float[np.ndarray, "n 3"]
+) -> Float[np.ndarray, "n 3"]:
+    """Where template points lie on the mean body: the ``place`` of a `Sample`."""
+    model = body_model()
+    return _interpolated(model.mean[model.faces], face, barycentric)
 
 
 def _surface_points(

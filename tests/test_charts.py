@@ -1,0 +1,50 @@
+import sys
+
+import numpy as np
+import pytest
+
+from coembed import charts
+from coembed.errors import InputError, MissingExtraError
+
+
+def test_curves_say_name_and_mean_and_are_the_same_every_time(tmp_path):
+    pytest.importorskip("matplotlib")
+    errors = {"one": np.array([0.0, 0.02, 0.04]), "two": np.array([0.1, np.nan, 0.3])}
+    for name in "ab":
+        png, svg = charts.draw_curves(errors, tmp_path / name)
+        assert (png.name, svg.name) == (f"{name}.png", f"{name}.svg")
+    for ending in ("png", "svg"):
+        content = (tmp_path / f"a.{ending}").read_bytes()
+        assert content == (tmp_path / f"b.{ending}").read_bytes()
+    text = (tmp_path / "a.svg").read_text()
+    assert "one (2.00)" in text
+    assert "two (20.00)" in text
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_lines_have_labels_and_may_be_logarithmic(tmp_path):
+    pytest.importorskip("matplotlib")
+    lines = {"prepare": ([10, 100], [1, 10]), "embed": ([10, 100], [2, 3])}
+    labels = ("points", "seconds")
+    _, plain = charts.draw_lines(lines, tmp_path / "plain", labels=labels)
+    _, log = charts.draw_lines(lines, tmp_path / "log", labels=labels, logarithmic=True)
+    for word in ("prepare", "embed", *labels):
+        assert word in plain.read_text()
+    assert plain.read_bytes() != log.read_bytes()
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "a.svg").write_text("mine")
+    with pytest.raises(InputError, match=r"a\.svg: exists already"):
+        charts.draw_curves({"one": np.zeros(3)}, tmp_path / "a")
+    assert (tmp_path / "a.svg").read_text() == "mine"
+    assert not (tmp_path / "a.png").exists()
+    charts.draw_curves({"one": np.zeros(3)}, tmp_path / "a", force=True)
+    assert (tmp_path / "a.svg").read_text() != "mine"
+
+
+def test_without_matplotlib_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"coembed\[view\]"):
+        charts.draw_curves({"one": np.zeros(3)}, tmp_path / "a")

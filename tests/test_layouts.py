@@ -1,0 +1,197 @@
+import numpy as np
+import pytest
+
+from coembed import files, layouts
+from coembed.errors import FileFormatError, InputError
+from coembed.shapes import Shape
+
+
+def write_shape(folder, name, n=30):
+    path = folder / "off" / f"{name}.ply"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, Shape(np.random.default_rng(len(name)).normal(size=(n, 3))))
+
+
+def write_rows(folder, name, rows, ending="vts"):
+    path = folder / "corres" / f"{name}.{ending}" if ending else folder / "corres" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(str(row + 1) for row in rows) + "\n")
+
+
+@pytest.fixture
+def template(tmp_path):
+    """Three shapes with four template samples each, and one without truth."""
+    for i, name in enumerate("abc"):
+        write_shape(tmp_path, name)
+        write_rows(tmp_path, name, [i, i + 1, i + 2, 29])
+    write_shape(tmp_path, "z")
+    return tmp_path
+
+
+@pytest.fixture
+def star(tmp_path):
+    """Two shapes of different size that lead to a third one, as in TOPKIDS."""
+    for name, n in (("kid00", 40), ("kid01", 30), ("kid02", 35)):
+        write_shape(tmp_path, name, n)
+    write_rows(tmp_path, "kid01", np.arange(30)[::-1])
+    write_rows(tmp_path, "kid02_ref.txt", np.arange(35) + 5, ending="")
+    return tmp_path
+
+
+@pytest.fixture
+def classes(tmp_path):
+    """Two classes with templates of their own and a bridge between them, as in DT4D."""
+    for name, rows in (
+        ("bear/one", [0, 1, 2]), ("bear/two", [5, 6, 7]), ("fox/one", [9, 8]), ("fox/two", [3, 4]),
+        ("owl/one", [1]), ("owl/two", [2]),
+    ):  # fmt: skip
+        write_shape(tmp_path, name)
+        write_rows(tmp_path, name, rows)
+    write_rows(tmp_path, "cross_category_corres/bear_fox", [1, 0, 1])
+    return tmp_path
+
+
+def test_shapes_of_a_template_correspond_sample_by_sample(template):
+    found = layouts.read_collection(template)
+    assert [member.name for member in found.members] == ["a", "b", "c"]
+    source, target = found.truth(0, 2)
+    assert source.tolist() == [0, 1, 2, 29]
+    assert target.tolist() == [2, 3, 4, 29]
+    assert found.truth(0, 2, mirrored=True) is None
+    assert found.pairs().tolist() == [[i, j] for i in range(3) for j in range(3)]
+    assert "1 of 4 shapes have no truth" in found.notes
+    chosen = layouts.read_collection(template, chosen=slice(1, 3))
+    assert [member.name for member in chosen.members] == ["b", "c"]
+
+
+def test_a_mirrored_template_is_read_for_the_target(template):
+    write_rows(template, "c", [9, 8, 7, 6], "sym.vts")
+    found = layouts.read_collection(template)
+    source, target = found.truth(0, 2, mirrored=True)
+    assert source.tolist() == [0, 1, 2, 29]
+    assert target.tolist() == [9, 8, 7, 6]
+    assert found.truth(2, 0, mirrored=True) is None
+
+
+def test_shapes_that_lead_to_one(star):
+    found = layouts.read_collection(star)
+    assert [member.name for member in found.members] == ["kid00", "kid01", "kid02"]
+    source, target = found.truth(1, 0)
+    assert source.tolist() == list(range(30))
+    assert target.tolist() == list(range(30))[::-1]
+    source, target = found.truth(0, 2)
+    assert source.tolist() == list(range(5, 40))
+    assert target.tolist() == list(range(35))
+    assert found.truth(1, 2) is None
+    pairs = found.pairs().tolist()
+    assert [1, 2] not in pairs
+    assert {(1, 0), (0, 1), (2, 0), (0, 2)} <= {tuple(pair) for pair in pairs}
+    assert "every shape leads to kid00" in found.notes[0]
+
+
+def test_classes_correspond_within_and_over_bridges(classes):
+    found = layouts.read_collection(classes)
+    place = {member.name: i for i, member in enumerate(found.members)}
+    source, target = found.truth(place["bear/one"], place["bear/two"])
+    assert (source.tolist(), target.tolist()) == ([0, 1, 2], [5, 6, 7])
+    source, target = found.truth(place["bear/one"], place["fox/one"])
+    assert (source.tolist(), target.tolist()) == ([0, 1, 2], [8, 9, 8])
+    source, target = found.truth(place["fox/two"], place["bear/two"])
+    assert (source.tolist(), target.tolist()) == ([4, 3, 4], [5, 6, 7])
+    assert found.truth(place["owl/one"], place["fox/one"]) is None
+    assert len(found.pairs()) == 16 + 4
+
+
+def test_shapes_of_a_kind_share_the_order_of_points(tmp_path):
+    for name, n in (("cat0", 30), ("cat1", 30), ("dog0", 25), ("dog12", 25)):
+        write_shape(tmp_path, name, n)
+    found = layouts.read_collection(tmp_path)
+    source, target = found.truth(0, 1)
+    assert source.tolist() == target.tolist() == list(range(30))
+    assert found.truth(0, 2) is None
+    assert len(found.pairs()) == 8
+    write_shape(tmp_path, "dog13", 26)
+    with pytest.raises(InputError, match=r"dog13.* has 26 points and .*dog0.* 25; without corres"):
+        layouts.read_collection(tmp_path)
+
+
+def test_listed_pairs_are_those_with_truth(template):
+    (template / "pairs.txt").write_text("a,c\nz,a\n\nc, b\nnone,b\n")
+    found = layouts.read_collection(template)
+    assert found.pairs("listed").tolist() == [[0, 2], [2, 1]]
+    assert "2 of 4 listed pairs cannot be judged" in found.notes
+    (template / "pairs.txt").write_text("z,a\n")
+    with pytest.raises(InputError, match="names no pair of shapes that have truth"):
+        layouts.read_collection(template).pairs("listed")
+    (template / "pairs.txt").write_text("a,c\na c\n")
+    with pytest.raises(InputError, match="line 2 must hold two names and a comma; got 'a c'"):
+        layouts.read_collection(template)
+    (template / "pairs.txt").unlink()
+    with pytest.raises(InputError, match=r"pairs\.txt: no such file"):
+        layouts.read_collection(template).pairs("listed")
+
+
+def test_a_number_of_pairs_is_always_the_same_draw(template):
+    found = layouts.read_collection(template)
+    pairs = [tuple(pair) for pair in found.pairs(4).tolist()]
+    assert len(set(pairs)) == 4
+    assert all(i != j for i, j in pairs)
+    assert found.pairs(4).tolist() == layouts.read_collection(template).pairs(4).tolist()
+    for count in (0, 7):
+        with pytest.raises(InputError, match=f"{count} pairs were asked for; there are 6"):
+            found.pairs(count)
+
+
+@pytest.mark.parametrize(("row", "line"), [(-1, 3), (30, 3)])
+def test_rows_that_the_shape_does_not_have(template, row, line):
+    write_rows(template, "b", [0, 1, row, 2])
+    with pytest.raises(
+        InputError, match=rf"b\.vts: line {line} names row {row + 1}; b\.ply has rows 1 to 30"
+    ):
+        layouts.read_collection(template)
+    write_rows(template, "b", [0, 1, 2, 3])
+    write_rows(template, "b", [0, 1, row, 2], "sym.vts")
+    with pytest.raises(InputError, match=rf"b\.sym\.vts: line {line} names row {row + 1}"):
+        layouts.read_collection(template)
+
+
+def test_truth_of_different_length(template):
+    write_rows(template, "b", [0, 1])
+    with pytest.raises(InputError, match="different numbers of lines: 4 for a, 2 for b"):
+        layouts.read_collection(template)
+    write_rows(template, "b", [0, 1, 2, 3])
+    write_rows(template, "c", [0, 1], "sym.vts")
+    with pytest.raises(InputError, match=r"c\.sym\.vts: 2 lines; c\.vts has 4"):
+        layouts.read_collection(template)
+
+
+def test_rows_that_the_common_shape_does_not_have(star):
+    write_rows(star, "kid01", np.arange(30) + 20)
+    with pytest.raises(InputError, match=r"kid01\.vts: line 21 names row 41; kid00\.ply has rows"):
+        layouts.read_collection(star)
+
+
+def test_bridges_that_fit_no_template(classes):
+    write_rows(classes, "cross_category_corres/bear_fox", [1, 0])
+    with pytest.raises(InputError, match=r"bear_fox\.vts: 2 lines; the template of bear has 3"):
+        layouts.read_collection(classes)
+    write_rows(classes, "cross_category_corres/bear_fox", [1, 0, 2])
+    with pytest.raises(InputError, match=r"bear_fox\.vts: line 3 names row 3"):
+        layouts.read_collection(classes)
+
+
+def test_too_little_truth(template):
+    with pytest.raises(InputError, match="fewer than two shapes with truth"):
+        layouts.read_collection(template, chosen=slice(0, 1))
+    for path in (template / "corres").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="fewer than two shapes with truth"):
+        layouts.read_collection(template)
+    with pytest.raises(InputError, match="no such folder"):
+        layouts.read_collection(template / "none")
+
+
+def test_truth_that_is_no_numbers(template):
+    (template / "corres" / "b.vts").write_text("1\ntwo\n")
+    with pytest.raises(FileFormatError, match=r"b\.vts: expected one row number per line"):
+        layouts.read_collection(template)
