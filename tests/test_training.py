@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -343,26 +344,62 @@ def test_pairs_of_a_batch_differ_from_step_to_step():
     assert len(set(pairs)) == 15
 
 
+SMALL = {
+    "data.bodies": 4, "data.points": 150, "model.dim": 8, "model.n_eig": 16, "model.width": 16,
+    "train.save_every": 2,
+}  # fmt: skip
+
+
+def command(out, *start, **change):
+    """Words that train the tiny recipe, made smaller, from a command line."""
+    words = [*(start or [sys.executable]), "-m", "coembed", "train", "--recipe", "tiny"]
+    for name, value in {**SMALL, **change}.items():
+        words += ["--set", f"{name}={value}"]
+    return [*words, "--out", str(out)]
+
+
+@pytest.fixture
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
 @pytest.mark.slow
-def test_two_processes_equal_one(tmp_path):
+def test_two_processes_equal_one(tmp_path, environment):
     """A torchrun launch of two gives the losses of one process with the same batch."""
-    words = ["-m", "coembed", "train", "--recipe", "tiny", "--out"]
-    changes = {
-        "data.bodies": 4, "data.points": 150, "model.dim": 8, "model.n_eig": 16,
-        "model.width": 16, "train.batch": 2, "train.steps": 4, "train.save_every": 2,
-    }  # fmt: skip
-    sets = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for name, start in (("one", [sys.executable]), ("two", [*launch, "--nproc-per-node", "2"])):
-        command = [*start, *words, str(tmp_path / name), *sets]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    change = {"train.batch": 2, "train.steps": 4}
+    for words in (
+        command(tmp_path / "one", **change), command(tmp_path / "two", *launch, "2", **change),
+    ):  # fmt: skip
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     one, two = log_of(tmp_path / "one"), log_of(tmp_path / "two")
     assert len(one) == len(two) == 4
     for a, b in zip(one, two, strict=True):
         assert a["terms"]["matching"] == pytest.approx(b["terms"]["matching"], rel=1e-5)
     assert one[-1]["validation"] == pytest.approx(two[-1]["validation"], rel=1e-3)
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_is_the_same_as_not_killed(tmp_path, environment):
+    change = {"train.steps": 40}
+    done = subprocess.run(command(tmp_path / "whole", **change), env=environment)
+    assert done.returncode == 0
+    words = command(tmp_path / "killed", **change)
+    process = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
+    log = tmp_path / "killed" / "log.jsonl"
+    while not (log.exists() and len(log.read_text().splitlines()) >= 5):
+        assert process.poll() is None, "ended before it could be killed"
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert len(log.read_text().splitlines()) < 40
+    assert subprocess.run([*words, "--resume"], env=environment).returncode == 0
+    assert log_of(tmp_path / "killed") == log_of(tmp_path / "whole")
+    for name in ("last.safetensors", "best.safetensors"):
+        whole, killed = (arrays_of(tmp_path / run / name)[0] for run in ("whole", "killed"))
+        for key, value in whole.items():
+            np.testing.assert_array_equal(killed[key], value)
 
 
 def test_processes_share_a_batch_evenly(monkeypatch):
