@@ -115,7 +115,11 @@ def test_what_was_kept_is_not_used_for_other_settings_weights_or_code(
     # coupled, the embeddings are the same and only the weights of the attention differ
     assert count(coupled=True) == 4
     changed = {**tiny_model.parameters, "refiner.last.bias": np.ones(8, np.float32)}
-    assert count(replace(tiny_model, parameters=changed), coupled=True) == 4
+    other = replace(tiny_model, parameters=changed)
+    assert count(other, coupled=True) == 4
+    # methods without a network do not ask for its weights
+    assert count(method="hks") == 4
+    assert count(other, method="hks") == 0
     monkeypatch.setattr(benchmark, "_code", lambda: "other")
     assert count() == 4
 

@@ -219,7 +219,7 @@ def bench(
     per_shape = (time.perf_counter() - started) / len(used)
     started = time.perf_counter()
     targets = np.unique(chosen[:, 1]).tolist()
-    weights = hashlib.sha256(b"".join(a.tobytes() for a in model.parameters.values())).digest()
+    weights = _weights_of(model) if settings.method == "coe" else b""
     _shared.update(
         model=model, weights=weights, settings=settings, collection=collection, known=known,
         cache=cache,
@@ -435,6 +435,11 @@ def _peak_mb() -> float:
     unit = 1 if sys.platform == "darwin" else 1024
     everyone = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(who).ru_maxrss for who in everyone) * unit / 1e6
+
+
+def _weights_of(model: CoupledEmbedding) -> bytes:
+    """Fingerprint of a network's parameters."""
+    return hashlib.sha256(b"".join(a.tobytes() for a in model.parameters.values())).digest()
 
 
 @once
