@@ -131,12 +131,14 @@ def main():
 
 
 def draw(result):
+    rows = result["stages"]
+    sizes = [row["points"] for row in rows]
     lines = {
-        stage: (SIZES, [row[stage]["cpu_s"] for row in result["stages"]])
+        stage: (sizes, [row[stage]["cpu_s"] for row in rows])
         for stage in ("prepare", "embed", "nearest")
     }
     whole = [row for row in result["pairs_from_files_to_map"] if row["processes"] == 1]
-    lines["whole pair, files to map"] = (SIZES, [row["cpu_s"] for row in whole])
+    lines["whole pair, files to map"] = (sizes, [row["cpu_s"] for row in whole])
     labels = ("points of each shape", "CPU seconds")
     charts.draw_lines(lines, CHART, labels=labels, logarithmic=True, force=True)
 

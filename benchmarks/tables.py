@@ -74,6 +74,8 @@ class Runs:
     def row(self, set_name, weights="human", **choices):
         """The summary of one row; None where its data or weights are missing."""
         folder, shapes, pairs = SETS[set_name]
+        if choices.get("method") == "pyfm-wks":
+            pairs = 60  # two seconds each
         path = self.options.data / folder
         if set_name == "SHREC'19 upright" and self.options.upright is not None:
             path = self.options.upright
@@ -103,7 +105,7 @@ def command_of(folder, shapes, pairs, weights, settings):
     if shapes != slice(None):
         words += ["--shapes", f"{shapes.start}:{shapes.stop}"]
     if pairs != "all":
-        words += ["--pairs", pairs]
+        words += ["--pairs", str(pairs)]
     if settings.method == "coe":
         words += ["--weights", weights if weights == "human" else f"{weights}.safetensors"]
     else:

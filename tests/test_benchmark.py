@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,6 +182,25 @@ def test_the_outside_library_is_asked_for_the_map_of_each_pair(data, tiny_model,
     assert errors_of(found, 0, 1).mean() > 0.1
 
 
+def test_the_bijective_form_asks_the_outside_library_for_the_way_back(
+    data, tiny_model, monkeypatch
+):
+    monkeypatch.setattr(baselines, "pyfm_mesh", lambda shape: Path(shape.name).stem)
+    asked = []
+
+    def same_rows(source, target):
+        asked.append((source, target))
+        return np.arange(200)
+
+    monkeypatch.setattr(baselines, "pyfm_map", same_rows)
+    settings = Settings(method="pyfm-wks", refine="bijective-zoomout", samples=5)
+    found = benchmark.bench(tiny_model, data, settings, pairs=2)
+    names = [(found.names[i], found.names[j]) for i, j in found.pairs.tolist()]
+    assert sorted(asked) == sorted(pair for there in names for pair in (there, there[::-1]))
+    # no pair is drawn in both directions, or the ways back could be other pairs' ways there
+    assert not set(names) & {there[::-1] for there in names}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -328,3 +348,191 @@ def test_peak_memory_is_left_out_where_it_is_not_known():
     )
     assert "peak_mb" not in table.summary()
     assert table.summary()["flipped"] == 0.5
+
+
+# ------------------------------------------------------------- meshes with an exact copy
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory, sphere_points):
+    """A bumpy mesh without symmetry and its copy in another order: the truth is exact."""
+    folder = tmp_path_factory.mktemp("twins")
+    (folder / "off").mkdir()
+    (folder / "corres").mkdir()
+    ball = sphere_points(260)
+    bump = sum(
+        height * np.exp(-4 * ((ball - place) ** 2).sum(1))
+        for height, place in (
+            (0.6, [0.6, 0.6, 0.5]),
+            (0.4, [-0.7, 0.5, 0.5]),
+            (0.5, [0, -0.6, 0.8]),
+        )
+    )
+    points = ball * [1, 1.4, 2] * (1 + bump)[:, None]
+    faces = ConvexHull(ball).simplices.astype(np.int64)
+    a, b, c = ball[faces].transpose(1, 0, 2)
+    inward = np.einsum("fa,fa->f", np.cross(b - a, c - a), a) < 0
+    faces[inward] = faces[inward][:, ::-1]
+    order = np.random.default_rng(8).permutation(260)
+    place = np.argsort(order)
+    for name, shape, rows in (
+        ("one", Shape(points, faces), np.arange(260)),
+        ("two", Shape(points[order], place[faces]), place),
+    ):
+        files.write(folder / "off" / f"{name}.ply", shape)
+        lines = "\n".join(str(row + 1) for row in rows)
+        (folder / "corres" / f"{name}.vts").write_text(lines)
+    return folder
+
+
+@pytest.mark.parametrize("method", benchmark.METHODS)
+@pytest.mark.parametrize("refine", benchmark.REFINEMENTS)
+def test_every_method_and_refinement_finds_an_exact_copy(twins, tiny_model, method, refine):
+    if method.startswith("cqhb"):
+        pytest.importorskip("pymanopt")
+    if method.startswith("pyfm"):
+        pytest.importorskip("pyFM")
+    settings = Settings(method=method, refine=refine, samples=40)
+    found = benchmark.bench(tiny_model, twins, settings, pairs=2)
+    assert found.pairs.tolist() == [[1, 0], [0, 1]]
+    if method == "cqhb-hks":
+        # signatures are fewer than the modes, so that some stay apart; chance would be a half
+        assert found.errors.mean() < 0.15
+    else:
+        np.testing.assert_allclose(found.errors, 0, atol=1e-6)
+
+
+def test_the_real_library_gives_the_same_from_two_processes(twins, tiny_model):
+    pytest.importorskip("pyFM")
+    tables = [
+        benchmark.bench(
+            tiny_model, twins, Settings(method="pyfm-wks", samples=40), pairs=2, jobs=jobs
+        )
+        for jobs in (1, 2)
+    ]
+    np.testing.assert_array_equal(tables[0].errors, tables[1].errors)
+
+
+@pytest.mark.parametrize(
+    ("change", "most"),
+    [
+        ({}, 1e-6),
+        ({"noise": 0.002}, 1e-6),
+        ({"contact": True}, 1e-6),
+        ({"thin": 0.3}, 0.06),
+        ({"resample": 400}, 0.06),
+        ({"resample": 400, "thin": 0.3, "contact": True, "noise": 0.002}, 0.07),
+    ],
+)
+def test_the_right_place_on_a_disturbed_copy_is_an_error_of_a_neighbour(
+    twins, tiny_model, monkeypatch, change, most
+):
+    """Matched by their positions: rows that were led astray would be a half apart, as by chance."""
+    monkeypatch.setattr(benchmark, "embed", lambda model, shape, cache: shape.points)
+    settings = Settings(samples=0, disturbance=Disturbance(**change))
+    found = benchmark.bench(tiny_model, twins, settings)
+    assert found.errors.shape == (4, 260)
+    assert found.geodesics == "heat method on the mesh"
+    assert found.apart.mean() <= most
+    if most > 0.01:
+        assert found.apart.mean() > 0.005
+
+
+def test_true_points_of_thinned_shapes_couple_their_bases(twins, tiny_model):
+    pytest.importorskip("pymanopt")
+    settings = Settings(method="cqhb-gt", samples=0, disturbance=Disturbance(thin=0.2))
+    found = benchmark.bench(tiny_model, twins, settings, pairs=2)
+    # by chance a half; the rows that are left are not those of the files
+    assert found.errors.mean() < 0.1
+
+
+def test_a_turn_of_all_shapes_is_seen_by_who_looks_at_positions_only(
+    twins, tiny_model, monkeypatch
+):
+    def mean(method):
+        settings = Settings(method=method, samples=0, disturbance=Disturbance(turn=90))
+        return benchmark.bench(tiny_model, twins, settings, pairs=2).errors.mean()
+
+    assert mean("spectral") < 1e-3
+    monkeypatch.setattr(benchmark, "embed", lambda model, shape, cache: shape.points)
+    assert mean("coe") > 0.03
+
+
+# --------------------------------------------------------------------- what a cache keeps
+
+
+def test_two_processes_share_a_cache(table, data, tiny_model, tmp_path, monkeypatch):
+    settings = Settings(samples=50)
+    found = benchmark.bench(tiny_model, data, settings, cache=tmp_path, jobs=2)
+    np.testing.assert_allclose(found.errors, table.errors, atol=1e-6)
+    assert len(list(tmp_path.glob("*.errors.npy"))) == 3
+    monkeypatch.setattr(benchmark, "_pair_errors", None)
+    for jobs in (1, 2):
+        again = benchmark.bench(tiny_model, data, settings, cache=tmp_path, jobs=jobs)
+        np.testing.assert_array_equal(again.errors, found.errors)
+        np.testing.assert_array_equal(again.pairs, found.pairs)
+
+
+def test_what_was_kept_holds_the_flips_and_the_gaps_too(
+    data, tiny_model, sphere_points, tmp_path, monkeypatch
+):
+    mirrored, star = tmp_path / "mirrored", tmp_path / "star"
+    points = sphere_points(60) * [1, 1.5, 2]
+    for folder in (mirrored, star):
+        (folder / "off").mkdir(parents=True)
+        (folder / "corres").mkdir()
+    turned = np.roll(np.arange(60), 30)
+    for name, rows in (("a", np.arange(60)), ("c", turned)):
+        files.write(mirrored / "off" / f"{name}.ply", Shape(points))
+        for ending, place in (("vts", rows), ("sym.vts", np.arange(60))):
+            lines = "\n".join(str(row + 1) for row in place)
+            (mirrored / "corres" / f"{name}.{ending}").write_text(lines)
+    for name, n in (("ref", 60), ("x", 40), ("y", 50)):
+        files.write(star / "off" / f"{name}.ply", Shape(points[:n]))
+        if name != "ref":
+            lines = "\n".join(str(row + 1) for row in range(n))
+            (star / "corres" / f"{name}.vts").write_text(lines)
+    folders, settings = (mirrored, star), Settings(samples=0)
+    first = [benchmark.bench(tiny_model, f, settings, cache=tmp_path / "c") for f in folders]
+    monkeypatch.setattr(benchmark, "_pair_errors", None)
+    again = [benchmark.bench(tiny_model, f, settings, cache=tmp_path / "c") for f in folders]
+    assert first[0].flipped > 0.1
+    assert again[0].flipped == first[0].flipped
+    assert first[1].flipped is None
+    assert again[1].flipped is None
+    assert np.isnan(first[1].errors).any()
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one.errors, other.errors)
+
+
+def test_the_whole_summary_of_two_errors_by_hand():
+    found = Table(
+        ("a", "b"), np.array([[0, 0], [1, 0], [0, 1]]),
+        np.array([[0.0, 0.0], [0.05, np.nan], [0.1, 0.2]]), 0.25, "by hand", (1.23456, 0.123456),
+        12.6, ("one", "two"),
+    ).summary()  # fmt: skip
+    assert (found["shapes"], found["pairs"], found["samples"]) == (2, 2, 2)
+    # pairs count alike, however many samples they have: (5 + 15) / 2
+    assert found["mean_x100"] == pytest.approx(10)
+    assert found["mean_with_self_pairs_x100"] == pytest.approx(20 / 3)
+    assert found["median_pair_x100"] == pytest.approx(10)
+    assert found["worst_pair_x100"] == pytest.approx(15)
+    # two shapes are drawn both or not at all: the interval is the mean
+    assert found["mean_low_x100"] == found["mean_high_x100"] == pytest.approx(10)
+    # the three errors that exist: 0.05, 0.1, 0.2
+    assert [found[f"within_{r}"] for r in (1, 5, 10)] == [0, 1 / 3, 2 / 3]
+    # of 101 radii 0, 0.0025, ... 0.25 they lie within 81, 61 and 21
+    assert found["auc_25"] == pytest.approx((81 + 61 + 21) / 303, abs=0.01)
+    assert (found["seconds_a_shape"], found["seconds_a_pair"]) == (1.235, 0.1235)
+    assert (found["peak_mb"], found["flipped"], found["notes"]) == (13, 0.25, "one; two")
+
+
+def test_the_interval_comes_from_drawing_shapes():
+    """Of four shapes one is bad as source and as target: it is drawn or not."""
+    pairs = np.array([[i, j] for i in range(4) for j in range(4) if i != j])
+    errors = np.where((pairs == 3).any(axis=1), 0.2, 0.0)[:, None]
+    found = Table(tuple("abcd"), pairs, errors, None, "by hand", (1.0, 1.0)).summary()
+    assert found["mean_x100"] == pytest.approx(10)
+    # drawn without the bad one: 0 (one draw in three); with it and one other only: 20
+    assert found["mean_low_x100"] == 0
+    assert 15 < found["mean_high_x100"] < 20 + 1e-9

@@ -1,13 +1,17 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import coembed
-from coembed import cli, files
+from coembed import benchmark, cli, files, model
+from coembed.benchmark import Settings
+from coembed.disturbances import Disturbance
+from coembed.errors import InputError
 from coembed.model import ModelConfig, load, save
 from coembed.shapes import Correspondence, Shape
 
@@ -187,6 +191,84 @@ def test_bench_writes_its_results_and_overwrites_nothing(call, tmp_path):
     assert call(*words, "--force")[0] == 0
 
 
+def test_bench_refuses_to_overwrite_before_it_does_any_work(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "bench", lambda *_, **__: pytest.fail("worked"))
+    monkeypatch.setattr(model, "load", lambda *_: pytest.fail("read weights"))
+    for name in ("table.json", "pairs.csv", "curve.png", "curve.svg"):
+        out = tmp_path / name.replace(".", "-")
+        out.mkdir()
+        (out / name).write_text("mine")
+        code, printed, err = call("bench", ".", "--weights", "tiny.safetensors", "--out", out)
+        assert (code, printed) == (1, "")
+        assert err.splitlines() == [
+            f"coembed: {out / name}: exists already; choose another name or add --force"
+        ]
+        assert [path.name for path in out.iterdir()] == [name]
+        assert (out / name).read_text() == "mine"
+
+
+def test_bench_options_reach_the_benchmark(call, folder, tmp_path, monkeypatch):
+    asked = []
+
+    def remember(model, where, settings, **more):
+        asked.append((where, settings, more))
+        raise InputError("that will do")
+
+    monkeypatch.setattr(benchmark, "bench", remember)
+    words = ("bench", ".", "--weights", "tiny.safetensors")
+    code, _, err = call(
+        *words, "--method", "hks", "--refine", "zoomout", "--shapes", "1:9", "--pairs", 3,
+        "--noise", 0.1, "--thin", 0.2, "--turn", 30, "--resample", 40, "--contact", "--samples", 5,
+        "--edges", "--cache", tmp_path / "c", "--jobs", 2,
+    )  # fmt: skip
+    assert (code, err) == (1, "coembed: that will do\n")
+    where, settings, more = asked[0]
+    assert where == Path()
+    disturbance = Disturbance(resample=40, thin=0.2, contact=True, noise=0.1, turn=30.0)
+    assert settings == Settings("hks", "zoomout", False, 5, True, disturbance)
+    report = more.pop("report")
+    assert callable(report)
+    assert more == {"shapes": slice(1, 9), "pairs": 3, "cache": tmp_path / "c", "jobs": 2}
+    call(*words, "--coupled", "--pairs", "listed")
+    assert asked[1][1] == Settings(coupled=True)
+    assert asked[1][2]["pairs"] == "listed"
+    call(*words)
+    assert asked[2][1] == Settings()
+    assert asked[2][2]["pairs"] == "all"
+    assert asked[2][2]["shapes"] == slice(None)
+
+
+def test_bench_prints_one_object_that_says_what_was_done(call, tmp_path):
+    words = (
+        "bench", ".", "--weights", "tiny.safetensors", "--method", "hks", "--refine", "zoomout",
+        "--thin", 0.2, "--turn", 30, "--contact", "--samples", 20, "--pairs", 1, "--json",
+        "--out", tmp_path / "out", "--cache", tmp_path / "cache",
+    )  # fmt: skip
+    code, printed, err = call(*words)
+    assert code == 0, err
+    (line,) = printed.splitlines()
+    facts = json.loads(line)
+    assert json.loads((tmp_path / "out" / "table.json").read_text()) == facts
+    named = {name: facts[name] for name in ("method", "refine", "thin", "turn", "contact")}
+    assert named == {
+        "method": "hks", "refine": "zoomout", "thin": 0.2, "turn": 30, "contact": True,
+    }  # fmt: skip
+    # what was not done, and weights that were not used, are not named
+    assert not {"weights", "coupled", "noise", "resample"} & set(facts)
+    assert facts["pairs"] == 1
+    header, row = (tmp_path / "out" / "pairs.csv").read_text().splitlines()
+    assert header == "source,target,mean_x100"
+    assert set(row.split(",")[:2]) == {"cat", "lion"}
+    assert float(row.split(",")[2]) == pytest.approx(facts["mean_x100"], abs=1e-3)
+    curve = (tmp_path / "out" / "curve.svg").read_text()
+    assert f"hks ({facts['mean_x100']:.2f})" in curve
+    # the cache makes the second run the same, but for its times
+    before = {p: (tmp_path / "out" / p).read_bytes() for p in ("pairs.csv", "curve.svg")}
+    assert list((tmp_path / "cache").glob("*.errors.npy"))
+    assert call(*words, "--force")[0] == 0
+    assert before == {p: (tmp_path / "out" / p).read_bytes() for p in before}
+
+
 def test_bench_prints_the_table(call, folder):
     code, printed, err = call(
         "bench", folder, "--weights", "tiny.safetensors", "--samples", 20, "--json"
@@ -245,6 +327,14 @@ FAILURES = {
     "unknown method": ("bench", ".", "--method", "other"),
     "many pairs": ("bench", ".", "--pairs", "3", "--weights", "tiny.safetensors"),
     "much noise": ("bench", ".", "--noise", "2"),
+    "unknown refinement": ("bench", ".", "--refine", "icp"),
+    "coupled signatures": ("bench", ".", "--method", "hks", "--coupled"),
+    "no pairs": ("bench", ".", "--pairs", "0", "--weights", "tiny.safetensors"),
+    "no list of pairs": ("bench", ".", "--pairs", "listed", "--weights", "tiny.safetensors"),
+    "nothing left": ("bench", ".", "--thin", "1"),
+    "a turn too far": ("bench", ".", "--turn", "200"),
+    "fewer than no points": ("bench", ".", "--resample", "-3"),
+    "no shapes chosen": ("bench", ".", "--shapes", "1:2", "--weights", "tiny.safetensors"),
     "empty bench": ("bench", "off"),
     "no file to import": ("import-weights", "none.pth", "OUT.safetensors"),
 }  # fmt: skip
@@ -275,6 +365,10 @@ MISUSES = {
         "evaluate", "map.txt", "--target", "lion.ply", "--truth", "map.txt",
         "--target-truth", "corres/lion.vts"),
     "odd pairs": ("bench", ".", "--pairs", "some"),
+    "half a pair": ("bench", ".", "--pairs", "1.5"),
+    "negative pairs": ("bench", ".", "--pairs", "-1"),
+    "half a point": ("bench", ".", "--resample", "1.5"),
+    "no jobs": ("bench", ".", "--jobs", "0"),
 }  # fmt: skip
 
 

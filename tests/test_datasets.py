@@ -222,3 +222,11 @@ def test_written_bodies_overwrite_nothing(tmp_path):
         with pytest.raises(InputError, match=f"got {n} and {points}"):
             datasets.write_bodies(tmp_path / "new", n=n, n_points=points, seed=0)
     assert not Path(tmp_path / "new").exists()
+
+
+def test_only_the_community_layout_is_searched_in_depth(tmp_path):
+    """A folder of shapes may hold results or caches below it; those are not shapes."""
+    for path in ("x.ply", "cache/y.npy"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    assert [path.name for path in datasets.shape_paths(tmp_path)] == ["x.ply"]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -127,3 +129,88 @@ def test_a_ball_has_no_two_places_to_join(sphere_points, monkeypatch):
 def test_disturbances_that_make_no_sense(change, message):
     with pytest.raises(InputError, match=message):
         Disturbance(**change)
+
+
+KINDS = {
+    "resample": Disturbance(resample=500),
+    "thin": Disturbance(thin=0.4),
+    "noise": Disturbance(noise=0.02),
+    "turn": Disturbance(turn=30),
+    "contact": Disturbance(contact=True),
+    "all": Disturbance(resample=500, thin=0.4, contact=True, noise=0.02, turn=30),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_disturbance_depends_on_its_seed_alone(mesh, kind):
+    one, again, other = (disturb(mesh, KINDS[kind], seed=seed) for seed in (4, 4, 5))
+    np.testing.assert_array_equal(one.shape.points, again.shape.points)
+    np.testing.assert_array_equal(one.there, again.there)
+    np.testing.assert_array_equal(one.back, again.back)
+    same = (
+        one.shape.points.shape == other.shape.points.shape
+        and (one.shape.points == other.shape.points).all()
+    )
+    # where to bridge is no matter of chance
+    assert same == (kind == "contact")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_lead_there_and_back(mesh, kind):
+    """The rows named are the nearest ones, seen before noise and turn."""
+    still = {"noise": 0.0, "turn": 0.0}
+    found = disturb(mesh, KINDS[kind], seed=2)
+    before = disturb(mesh, replace(KINDS[kind], **still), seed=2).shape.points
+    n, m = len(mesh.points), len(found.shape.points)
+    assert (len(found.there), len(found.back)) == (n, m)
+    assert found.there.min() >= 0
+    assert found.there.max() < m
+    assert found.back.min() >= 0
+    assert found.back.max() < n
+    apart = np.linalg.norm(mesh.points[:, None] - before[None], axis=2)
+    np.testing.assert_allclose(apart[np.arange(n), found.there], apart.min(axis=1))
+    # a point taken anew leads to the nearest corner of its triangle (sides of 0.07 at most)
+    off = apart[found.back, np.arange(m)] - apart.min(axis=0)
+    assert off.max() < (0.05 if "resample" in kind or kind == "all" else 1e-12)
+    if kind in ("noise", "turn"):
+        np.testing.assert_array_equal(found.there, np.arange(n))
+        np.testing.assert_array_equal(found.back, np.arange(n))
+        np.testing.assert_array_equal(found.shape.faces, mesh.faces)
+        assert (found.shape.points != mesh.points).any()
+    else:
+        assert found.shape.faces is None
+
+
+def test_thinning_falls_off_along_the_shape():
+    """By e³ from one end to the other in the odds: from the densest fifth to the emptiest."""
+    points = np.random.default_rng(0).uniform(-1, 1, (6000, 3))
+    found = disturb(Shape(points), Disturbance(thin=0.7), seed=1)
+    kept = np.zeros(6000, bool)
+    kept[found.back] = True
+    middle = points[kept].mean(axis=0) - points.mean(axis=0)
+    along = points @ middle
+    ends = [kept[part].mean() for part in np.array_split(np.argsort(along), 5)]
+    assert (np.diff(ends) > 0).all()
+    assert ends[-1] > 3 * ends[0]
+
+
+def test_points_are_taken_anew_by_area():
+    """A square of one half and a hundred small pieces of the other: each half gets its half."""
+    edge = np.linspace(0, 1, 101)
+    fan = np.stack([edge, np.ones(101), np.zeros(101)], axis=1)
+    points = np.concatenate([[[0.0, 0, 0], [1, 0, 0]], fan])
+    faces = np.array([[0, 1, 102], *([0, 2 + i, 3 + i] for i in range(100))])
+    found = disturb(Shape(points, faces), Disturbance(resample=4000))
+    x, y, z = found.shape.points.T
+    assert (z == 0).all()
+    assert (y <= x).mean() == pytest.approx(0.5, abs=0.04)
+    # uniform within the large triangle too: the mean of its points is its centroid
+    large = found.shape.points[y <= x]
+    np.testing.assert_allclose(large.mean(axis=0), [2 / 3, 1 / 3, 0], atol=0.02)
+
+
+def test_a_number_of_points_is_whole(unchecked):
+    with pytest.raises(InputError, match=r"resample must be a number of points; got 1\.5"):
+        Disturbance(resample=1.5)
+    with pytest.raises(InputError, match="noise must be between 0 and 1"):
+        Disturbance(noise=float("nan"))

@@ -3,6 +3,7 @@ import pytest
 
 from coembed import functional, geometry
 from coembed.functional import Basis
+from coembed.matching import nearest
 from coembed.shapes import Shape
 
 
@@ -63,3 +64,35 @@ def test_fewer_modes_than_the_first_step_are_used_as_they_are(pair):
     few = [Basis(b.evals[:12], b.evecs[:, :12], b.mass) for b in (source, target)]
     found = functional.zoomout(*few, truth, first=80)
     np.testing.assert_array_equal(found, truth)
+
+
+def test_a_functional_map_that_cannot_be_exact_is_the_least_squares_one():
+    found = functional.functional_map(np.array([[1.0], [1], [2]]), np.array([[0.0], [3], [3]]))
+    # the slope of the line through zero: (0 + 3 + 6) / (1 + 1 + 4)
+    np.testing.assert_allclose(found, [[1.5]], atol=1e-12)
+
+
+def test_a_coarse_map_becomes_fine_step_by_step(pair, rng):
+    """What six eigenvectors tell in noise; all sixty at once would follow the noise."""
+    source, target, truth = pair
+    noise = rng.normal(scale=0.5, size=(len(truth), 6))
+    start = nearest(source.evecs[:, :6] + noise, target.evecs[:, :6])
+    stepwise = functional.zoomout(source, target, start, first=10, step=10)
+    at_once = functional.zoomout(source, target, start, first=60)
+    assert (start == truth).mean() < 0.2
+    assert (at_once == truth).mean() < 0.6
+    assert (stepwise == truth).mean() > 0.95
+
+
+def test_bases_of_different_size_and_shapes_of_different_numbers_of_points(pair):
+    source, target, truth = pair
+    part = np.flatnonzero(np.arange(len(truth)) % 3)
+    few = Basis(target.evals[:40], target.evecs[part, :40], target.mass[part])
+    # row of the part for each source row whose target is in it; the others start at the nearest
+    place = nearest(target.evecs[truth], target.evecs[part])
+    back = np.argsort(truth)[part]
+    for way_back in (None, back):
+        found = functional.zoomout(source, few, place, way_back, first=20, step=20)
+        assert found.shape == truth.shape
+        assert found.max() < len(part)
+        assert (part[found] == truth).mean() > 0.6

@@ -333,3 +333,10 @@ def test_distances_along_edges_by_hand():
     assert geometry.geodesics_method(square, edges=True) == "shortest ways along mesh edges"
     with pytest.raises(InputError, match="cloud: has no faces, so there are no edges"):
         geometry.geodesics(Shape(square.points, name="cloud"), np.array([0]), edges=True)
+
+
+def test_parts_that_no_edge_joins_are_infinitely_far():
+    corner = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    pair = Shape(np.concatenate([corner, corner + 5]), np.array([[0, 1, 2], [3, 4, 5]]))
+    found = geometry.geodesics(pair, np.array([4]), edges=True)
+    np.testing.assert_allclose(found, [[np.inf, np.inf, np.inf, 1, 0, np.sqrt(2)]])

@@ -195,3 +195,66 @@ def test_truth_that_is_no_numbers(template):
     (template / "corres" / "b.vts").write_text("1\ntwo\n")
     with pytest.raises(FileFormatError, match=r"b\.vts: expected one row number per line"):
         layouts.read_collection(template)
+
+
+@pytest.mark.parametrize("centre", ["aaa", "mmm", "zzz"])
+def test_the_common_shape_may_stand_anywhere_in_the_order(tmp_path, centre):
+    for name, n in (("kid1", 30), ("pup2", 25), (centre, 40)):
+        write_shape(tmp_path, name, n)
+    write_rows(tmp_path, "kid1", np.arange(30) + 10)
+    write_rows(tmp_path, "pup2", np.arange(25)[::-1])
+    found = layouts.read_collection(tmp_path)
+    names = [member.name for member in found.members]
+    assert names == sorted(["kid1", "pup2", centre])
+    kid, pup, one = (names.index(name) for name in ("kid1", "pup2", centre))
+    source, target = found.truth(kid, one)
+    assert (source.tolist(), target.tolist()) == (list(range(30)), list(range(10, 40)))
+    source, target = found.truth(one, pup)
+    assert (source.tolist(), target.tolist()) == (list(range(25))[::-1], list(range(25)))
+    assert found.truth(kid, pup) is None
+    assert f"every shape leads to {centre}" in found.notes[0]
+    # a draw of pairs knows only those that have truth: four of two different shapes
+    drawn = {tuple(pair) for pair in found.pairs(4).tolist()}
+    assert drawn == {(kid, one), (one, kid), (pup, one), (one, pup)}
+    with pytest.raises(InputError, match="5 pairs were asked for; there are 4"):
+        found.pairs(5)
+
+
+def test_a_part_of_shapes_that_lead_to_one(star):
+    found = layouts.read_collection(star, chosen=slice(0, 2))
+    assert [member.name for member in found.members] == ["kid00", "kid01"]
+    assert found.truth(1, 0)[1].tolist() == list(range(30))[::-1]
+    # without the one in common nothing corresponds, but each shape with itself
+    found = layouts.read_collection(star, chosen=slice(1, 3))
+    with pytest.raises(InputError, match="no two shapes correspond"):
+        found.pairs()
+
+
+def test_a_part_of_shapes_that_share_their_order(tmp_path):
+    for name, n in (("cat0", 25), ("cat1", 30), ("cat10", 30), ("dog0", 30)):
+        write_shape(tmp_path, name, n)
+    # what is not chosen is not looked at: the first cat has another size
+    found = layouts.read_collection(tmp_path, chosen=slice(1, None))
+    assert [member.name for member in found.members] == ["cat1", "cat10", "dog0"]
+    assert found.pairs().tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 2]]
+    assert found.pairs(2).tolist() == [[0, 1], [1, 0]]
+
+
+def test_shapes_need_no_folder_of_their_own(template):
+    inside = layouts.read_collection(template)
+    for path in (template / "off").iterdir():
+        path.rename(template / path.name)
+    (template / "off").rmdir()
+    found = layouts.read_collection(template)
+    assert [member.name for member in found.members] == ["a", "b", "c"]
+    for i in range(3):
+        np.testing.assert_array_equal(found.members[i].rows, inside.members[i].rows)
+
+
+def test_shapes_none_of_which_correspond(tmp_path):
+    for name in ("cat0", "dog0"):
+        write_shape(tmp_path, name)
+    found = layouts.read_collection(tmp_path)
+    for which in ("all", 1):
+        with pytest.raises(InputError, match="no two shapes correspond"):
+            found.pairs(which)
