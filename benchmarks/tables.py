@@ -176,7 +176,7 @@ def detail_table(runs):
         "mean": "mean_x100", "with self pairs": "mean_with_self_pairs_x100",
         "median pair": "median_pair_x100", "worst pair": "worst_pair_x100",
         "AUC": "auc_25", "within 1 %": "within_1", "5 %": "within_5", "10 %": "within_10",
-        "flips": "flipped", "s a pair": "seconds_a_pair", "MB": "peak_mb",
+        "s a pair": "seconds_a_pair", "MB": "peak_mb",
     }  # fmt: skip
     lines = ["| set, weights | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
     for name in SETS:

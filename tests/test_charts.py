@@ -89,3 +89,16 @@ def test_lines_are_the_numbers_and_the_same_bytes_every_time(drawn, tmp_path):
     charts.draw_lines(lines, tmp_path / "a", labels=("x", "y"), logarithmic=True, force=True)
     scales = [(f.axes[0].get_xscale(), f.axes[0].get_yscale()) for f in (drawn[0], drawn[-1])]
     assert scales == [("linear", "linear"), ("log", "log")]
+
+
+def test_names_are_shown_as_they_are(tmp_path):
+    pytest.importorskip("matplotlib")
+    _, svg = charts.draw_curves({"_mine": np.zeros(3), "a$b$c": np.zeros(3)}, tmp_path / "a")
+    assert "_mine (0.00)" in svg.read_text()
+    assert "a$b$c (0.00)" in svg.read_text()
+
+
+def test_no_errors_are_no_curve(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(InputError, match="one: there are no errors to draw"):
+        charts.draw_curves({"one": np.array([np.nan])}, tmp_path / "a")

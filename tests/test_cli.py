@@ -323,7 +323,8 @@ FAILURES = {
     "no folder named": ("train", "--recipe", "scape", "--out", "OUT"),
     "no recipe": ("train", "--recipe", "none", "--out", "OUT"),
     "unknown field": ("train", "--set", "train.pace=3", "--out", "OUT"),
-    "odd slice": ("bench", ".", "--shapes", "3"),
+    "odd slice": ("bench", ".", "--shapes", "3", "--out", "OUT"),
+    "bench of nothing": ("bench", "nowhere", "--out", "OUT"),
     "unknown method": ("bench", ".", "--method", "other"),
     "many pairs": ("bench", ".", "--pairs", "3", "--weights", "tiny.safetensors"),
     "much noise": ("bench", ".", "--noise", "2"),
@@ -364,7 +365,7 @@ MISUSES = {
     "two truths": (
         "evaluate", "map.txt", "--target", "lion.ply", "--truth", "map.txt",
         "--target-truth", "corres/lion.vts"),
-    "odd pairs": ("bench", ".", "--pairs", "some"),
+    "odd pairs": ("bench", ".", "--pairs", "some", "--out", "OUT"),
     "half a pair": ("bench", ".", "--pairs", "1.5"),
     "negative pairs": ("bench", ".", "--pairs", "-1"),
     "half a point": ("bench", ".", "--resample", "1.5"),

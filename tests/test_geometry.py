@@ -335,8 +335,10 @@ def test_distances_along_edges_by_hand():
         geometry.geodesics(Shape(square.points, name="cloud"), np.array([0]), edges=True)
 
 
-def test_parts_that_no_edge_joins_are_infinitely_far():
-    corner = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
-    pair = Shape(np.concatenate([corner, corner + 5]), np.array([[0, 1, 2], [3, 4, 5]]))
-    found = geometry.geodesics(pair, np.array([4]), edges=True)
-    np.testing.assert_allclose(found, [[np.inf, np.inf, np.inf, 1, 0, np.sqrt(2)]])
+def test_edges_do_not_lead_to_another_part():
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    apart = Shape(
+        np.concatenate([square, square + 9]), np.array([[0, 1, 2], [3, 4, 5]]), name="two"
+    )
+    with pytest.raises(InputError, match="two: the mesh falls into separate parts"):
+        geometry.geodesics(apart, np.array([0]), edges=True)

@@ -121,7 +121,7 @@ def test_listed_pairs_are_those_with_truth(template):
     assert found.pairs("listed").tolist() == [[0, 2], [2, 1]]
     assert "2 of 4 listed pairs cannot be judged" in found.notes
     (template / "pairs.txt").write_text("z,a\n")
-    with pytest.raises(InputError, match="names no pair of shapes that have truth"):
+    with pytest.raises(InputError, match="names no pair of two shapes that have truth"):
         layouts.read_collection(template).pairs("listed")
     (template / "pairs.txt").write_text("a,c\na c\n")
     with pytest.raises(InputError, match="line 2 must hold two names and a comma; got 'a c'"):
@@ -258,3 +258,57 @@ def test_shapes_none_of_which_correspond(tmp_path):
     for which in ("all", 1):
         with pytest.raises(InputError, match="no two shapes correspond"):
             found.pairs(which)
+
+
+def test_truth_that_may_mean_two_things_is_not_guessed(tmp_path):
+    """As many lines as points, one shape without: a template, or truth that leads to that shape?"""
+    for name in ("k0", "k1", "k2"):
+        write_shape(tmp_path, name)
+    for name in ("k1", "k2"):
+        write_rows(tmp_path, name, [0, *range(29)])
+    with pytest.raises(InputError, match=r"may lead to k0 or to a common template; name them"):
+        layouts.read_collection(tmp_path)
+    for name in ("k1", "k2"):
+        (tmp_path / "corres" / f"{name}.vts").rename(tmp_path / "corres" / f"{name}_ref.txt")
+    found = layouts.read_collection(tmp_path)
+    assert found.truth(1, 0)[1].tolist() == [0, *range(29)]
+    for name in ("k1", "k2"):
+        (tmp_path / "corres" / f"{name}_ref.txt").unlink()
+        write_rows(tmp_path, name, np.arange(30)[::-1])
+    found = layouts.read_collection(tmp_path)
+    assert [member.name for member in found.members] == ["k1", "k2"]
+
+
+def test_equal_counts_that_reach_beyond_lead_to_the_other_shape(tmp_path):
+    for name, n in (("k0", 60), ("k1", 30), ("k2", 30)):
+        write_shape(tmp_path, name, n)
+    for name in ("k1", "k2"):
+        write_rows(tmp_path, name, np.arange(30) * 2)
+    found = layouts.read_collection(tmp_path)
+    assert found.truth(2, 0)[1].tolist() == list(range(0, 60, 2))
+
+
+def test_a_wrong_row_is_reported_by_the_file_it_stands_in(template):
+    (template / "corres" / "b.vts").rename(template / "corres" / "b_ref.txt")
+    write_rows(template, "b_ref.txt", [0, 1, 99, 2], ending="")
+    with pytest.raises(InputError, match=r"b_ref\.txt: line 3 names row 100"):
+        layouts.read_collection(template)
+
+
+def test_two_files_for_one_shape(template):
+    np.save(template / "off" / "b.npy", np.zeros((30, 3)))
+    with pytest.raises(InputError, match=r"b\.npy and .*b\.ply: two files for one shape"):
+        layouts.read_collection(template)
+
+
+def test_pairs_of_a_shape_with_itself_are_no_pairs(template):
+    (template / "pairs.txt").write_text("a,a\n")
+    with pytest.raises(InputError, match="names no pair of two shapes that have truth"):
+        layouts.read_collection(template).pairs("listed")
+
+
+def test_a_list_of_pairs_beside_the_shapes_is_no_shape(tmp_path):
+    for name in ("cat0", "cat1"):
+        files.write(tmp_path / f"{name}.ply", Shape(np.random.default_rng(0).normal(size=(30, 3))))
+    (tmp_path / "pairs.txt").write_text("cat0,cat1\n")
+    assert layouts.read_collection(tmp_path).pairs("listed").tolist() == [[0, 1]]

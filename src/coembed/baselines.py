@@ -16,12 +16,13 @@ from coembed.shapes import Shape
 __all__ = ["coupled_bases", "pyfm_map", "pyfm_mesh"]
 
 _MISSING = 'this method needs pymanopt and pyfmaps: pip install "coembed[bench]"'
+_MODES = 200  # of the library's meshes
 
 
 def coupled_bases(
     source: Basis,
     target: Basis,
-    coefficients: tuple[Float[np.ndarray, "d k"], Float[np.ndarray, "d k"]],
+    coefficients: tuple[Float[np.ndarray, "d a"], Float[np.ndarray, "d b"]],
     *,
     coupling: float | int = 1.0,
     iterations: int = 100,
@@ -90,7 +91,7 @@ def pyfm_mesh(shape: Shape) -> Any:
     Raises
     ------
     InputError
-        If the shape has no faces.
+        If the shape has no faces or too few points.
     """
     try:
         from pyFM.mesh import TriMesh
@@ -98,8 +99,13 @@ def pyfm_mesh(shape: Shape) -> Any:
         raise MissingExtraError(_MISSING) from error
     if shape.faces is None or not len(shape.faces):
         raise InputError(f"{shape.name}: the method pyfm-wks needs faces; this shape has none")
+    if len(shape.points) < _MODES + 50:
+        raise InputError(
+            f"{shape.name}: the method pyfm-wks needs {_MODES + 50} points or more; "
+            f"got {len(shape.points)}"
+        )
     mesh = TriMesh(shape.points, shape.faces, area_normalize=True, center=True)
-    mesh.process(200, verbose=False)
+    mesh.process(_MODES, verbose=False)
     return mesh
 
 
@@ -115,6 +121,6 @@ def pyfm_map(source: Any, target: Any) -> Int[np.ndarray, " n"]:
     from pyFM.functional import FunctionalMapping
 
     model = FunctionalMapping(target, source)  # its maps lead from the second mesh to the first
-    model.preprocess(descr_type="WKS", subsample_step=2)
+    model.preprocess(descr_type="WKS", subsample_step=2, k_process=_MODES)
     model.fit(K=30, w_descr=1.0, w_lap=0.1, w_dcomm=1.0, w_orient=1.0)
     return np.asarray(model.get_p2p(n_jobs=1), dtype=np.int64)

@@ -90,7 +90,7 @@ class Table:
         One row a pair, one column a truth sample; NaN where a pair has fewer samples.
     flipped
         Share of samples that lie nearer to the mirrored truth than to the truth, and more than
-        0.15 from the truth; None without ``.sym.vts``.
+        0.15 from the truth, self pairs left out; None without ``.sym.vts``.
     geodesics
         How distances were found.
     seconds
@@ -227,16 +227,17 @@ def bench(
     judged = [(j, chosen[chosen[:, 1] == j, 0].tolist()) for j in targets]
     results = list(_run(_judged, judged, jobs, lambda done: report("match", done, len(judged))))
     _shared.clear()
-    errors, flipped = zip(*results, strict=True)
-    share = None if None in flipped else float(np.mean(flipped))
+    table = _stacked(results)
     seconds = (per_shape, (time.perf_counter() - started) / len(chosen))
     # the results come target by target
     order = np.argsort(chosen[:, 1], kind="stable")
+    apart = chosen[order, 0] != chosen[order, 1]
+    share = float(np.average(table[apart, 0], weights=np.isfinite(table[apart, 1:]).sum(axis=1)))
     method_of = geometry.geodesics_method(collection.members[0].shape, edges=settings.edges)
     names = tuple(member.name for member in collection.members)
     return Table(
-        names, chosen[order], _stacked(errors), share, method_of, seconds, _peak_mb(),
-        collection.notes,
+        names, chosen[order], table[:, 1:], None if np.isnan(share) else share, method_of, seconds,
+        _peak_mb(), collection.notes,
     )  # fmt: skip
 
 
@@ -276,7 +277,9 @@ def _prepared(
             signature = descriptors.wks if method == "wks" else descriptors.hks
             features = signature(operators.evals, operators.evecs)
         features = features[operators.rows]
-    digest = hashlib.sha256(hard.points.tobytes() + shape.points.tobytes() + features.tobytes())
+    digest = hashlib.sha256(features.tobytes())
+    for one in (hard, shape):
+        digest.update(one.points.tobytes() + (b"" if one.faces is None else one.faces.tobytes()))
     mesh = baselines.pyfm_mesh(hard) if method == "pyfm-wks" else None
     return _Prepared(
         hard, disturbed.there, disturbed.back, features, basis, mesh, digest.hexdigest()
@@ -290,51 +293,52 @@ def _basis(shape: Shape, modes: int, cache: Path | None) -> Basis:
     return Basis(operators.evals, operators.evecs[rows], (operators.mass / copies)[rows])
 
 
-def _judged(target: int, sources: list[int]) -> tuple[Float[np.ndarray, "p s"], float | None]:
-    """Errors of every source of one target, and the share of flips; kept for a later run."""
-    settings, cache = _shared["settings"], _shared["cache"]
+def _judged(target: int, sources: list[int]) -> Float[np.ndarray, "p s"]:
+    """For every source of one target the share of flips (or NaN) and its errors; kept for later."""
     path = None
-    if cache is not None:
-        key = hashlib.sha256(_code().encode())
-        key.update(json.dumps(asdict(settings)).encode() + _shared["weights"])
-        for i in (target, *sources):
-            key.update(_shared["known"][i].digest.encode())
-            truth = _sampled(_shared["collection"], i, target, settings.samples)
-            key.update(b"".join(rows.tobytes() for rows in truth))
-        path = cache / f"{key.hexdigest()[:40]}.errors.npy"
+    if _shared["cache"] is not None:
+        path = _shared["cache"] / f"{_key(target, sources)}.errors.npy"
         stored = _stored_array(path)
-        if stored is not None and len(stored) == len(sources) + 1:
-            share = float(stored[-1, 0])
-            return stored[:-1], None if np.isnan(share) else share
-    rows, flips = [], []
-    for source in sources:
-        errors, flipped = _pair_errors(source, target)
-        rows.append(errors)
-        flips.append(np.nan if flipped is None else flipped)
-    errors, share = _stacked([row[None] for row in rows]), float(np.mean(flips))
+        if stored is not None and len(stored) == len(sources):
+            return stored
+    found = _stacked(_pair_errors(source, target)[None] for source in sources)
     if path is not None:
-        files.write_array(path, np.concatenate([errors, np.full((1, errors.shape[1]), share)]))
-    return errors, None if np.isnan(share) else share
+        files.write_array(path, found)
+    return found
 
 
-def _pair_errors(source: int, target: int) -> tuple[Float[np.ndarray, " s"], float | None]:
+def _key(target: int, sources: list[int]) -> str:
+    """Fingerprint of all that the errors of one target depend on."""
+    settings, collection = _shared["settings"], _shared["collection"]
+    key = hashlib.sha256(_code().encode() + json.dumps(asdict(settings)).encode())
+    key.update(_shared["weights"])
+    for i in (target, *sources):
+        key.update(_shared["known"][i].digest.encode())
+        for mirrored in (False, True):
+            truth = _sampled(collection, i, target, settings.samples, mirrored=mirrored)
+            key.update(b"".join(rows.tobytes() for rows in truth) + b"|")
+    return key.hexdigest()[:40]
+
+
+def _pair_errors(source: int, target: int) -> Float[np.ndarray, " s"]:
+    """Share of flips (NaN where it is not known), then the errors."""
     settings, known, collection = (_shared[key] for key in ("settings", "known", "collection"))
     one, other = known[source], known[target]
     shape = collection.members[target].shape
     start, wanted = _sampled(collection, source, target, settings.samples)
     truth = collection.truth(source, target)
     found = _matched(_shared["model"], settings, one, other, truth, one.there[start])
-    ends = other.back[found]
-    size = np.sqrt(evaluation.area_of(shape))
-    far = _geodesics(shape, wanted, settings.edges, _shared["cache"])
-    errors = far[np.arange(len(ends)), ends] / size
-    mirrored = collection.truth(source, target, mirrored=True)
-    if mirrored is None:
-        return errors, None
-    twin = mirrored[1][evaluation.spaced(len(mirrored[1]), settings.samples)]
-    other_way = _geodesics(shape, twin, settings.edges, _shared["cache"])
-    away = other_way[np.arange(len(ends)), ends] / size
-    return errors, float(((errors > 0.15) & (away < errors)).mean())
+    ends, size = other.back[found], np.sqrt(evaluation.area_of(shape))
+
+    def away(rows: Int[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
+        far = _geodesics(shape, rows, settings.edges, _shared["cache"])
+        return far[np.arange(len(ends)), ends] / size
+
+    errors, flipped = away(wanted), np.nan
+    _, twin = _sampled(collection, source, target, settings.samples, mirrored=True)
+    if len(twin):
+        flipped = float(((errors > 0.15) & (away(twin) < errors)).mean())
+    return np.concatenate([[flipped], errors])
 
 
 def _matched(
@@ -384,8 +388,11 @@ def _coupled_bases(
     return baselines.coupled_bases(bases[0], bases[1], (coefficients[0], coefficients[1]))
 
 
-def _sampled(collection: Collection, source: int, target: int, samples: int) -> Truth:
-    truth = collection.truth(source, target)
+def _sampled(
+    collection: Collection, source: int, target: int, samples: int, *, mirrored: bool = False
+) -> Truth:
+    """Evenly spaced part of the truth of a pair; empty where it is not known."""
+    truth = collection.truth(source, target, mirrored=mirrored)
     if truth is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     chosen = evaluation.spaced(len(truth[0]), samples)
@@ -438,8 +445,11 @@ def _peak_mb() -> float:
 
 
 def _weights_of(model: CoupledEmbedding) -> bytes:
-    """Fingerprint of a network's parameters."""
-    return hashlib.sha256(b"".join(a.tobytes() for a in model.parameters.values())).digest()
+    """Fingerprint of a network."""
+    digest = hashlib.sha256(json.dumps(asdict(model.config)).encode())
+    for array in model.parameters.values():
+        digest.update(array.tobytes())
+    return digest.digest()
 
 
 @once

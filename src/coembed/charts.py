@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 from coembed import files
-from coembed.errors import MissingExtraError
+from coembed.errors import InputError, MissingExtraError
 
-__all__ = ["draw_curves", "draw_lines"]
+__all__ = ["check_drawable", "draw_curves", "draw_lines"]
 
 _DASHES = ("-", "--", "-.", ":")  # told apart without colours too
 _MARKS = "osD^vPX"
@@ -41,8 +41,10 @@ def draw_curves(
     radii = np.linspace(0, limit, 251)
     for i, (name, values) in enumerate(errors.items()):
         values = np.sort(values[np.isfinite(values)])
+        if not len(values):
+            raise InputError(f"{name}: there are no errors to draw")
         share = 100 * np.searchsorted(values, radii, "right") / len(values)
-        axes.plot(radii, share, _DASHES[i % 4], label=f"{name} ({100 * values.mean():.2f})")
+        axes.plot(radii, share, _DASHES[i % 4], label=_label(f"{name} ({100 * values.mean():.2f})"))
     axes.set_xlim(0, limit)
     axes.set_ylim(0, 100)
     axes.legend(title="mean error × 100", loc="lower right", frameon=False)
@@ -60,7 +62,7 @@ def draw_lines(
     """Numbers over numbers, one line with marks a name: error over noise, time over points."""
     figure, axes = _axes(*labels)
     for i, (name, (x, y)) in enumerate(lines.items()):
-        axes.plot(x, y, _DASHES[i % 4] + _MARKS[i % 7], label=name, markersize=4)
+        axes.plot(x, y, _DASHES[i % 4] + _MARKS[i % 7], label=_label(name), markersize=4)
     if logarithmic:
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -70,12 +72,27 @@ def draw_lines(
     return _write(figure, out, force)
 
 
-def _axes(across: str, up: str) -> tuple[Any, Any]:
+def _label(name: str) -> str:
+    """The name as it is: no mathematics, and not left out for an underscore in front."""
+    name = name.replace("$", r"\$")
+    return f" {name}" if name.startswith("_") else name
+
+
+def check_drawable() -> None:
+    """Raise `MissingExtraError` where nothing can be drawn."""
+    _figure()
+
+
+def _figure() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError('charts need matplotlib: pip install "coembed[view]"') from error
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+    return Figure(figsize=(5.2, 3.6), layout="constrained")
+
+
+def _axes(across: str, up: str) -> tuple[Any, Any]:
+    figure = _figure()
     axes = figure.add_subplot()
     axes.set_xlabel(across)
     axes.set_ylabel(up)

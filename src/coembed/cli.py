@@ -350,13 +350,14 @@ def bench(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
     )  # fmt: skip
+    members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
         _check_results(out, force)
     loaded = model.load(weights)
     with _stages() as report:
         table = benchmark.bench(
-            loaded, folder, settings, shapes=datasets.part(shapes), pairs=_pairs(pairs),
-            cache=cache, jobs=jobs, report=report,
+            loaded, folder, settings, shapes=members, pairs=chosen, cache=cache, jobs=jobs,
+            report=report,
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
@@ -409,16 +410,20 @@ _RESULTS = ("table.json", "pairs.csv", "curve.png", "curve.svg")
 
 
 def _check_results(out: Path, force: bool) -> None:
-    from coembed import files
+    from coembed import charts, files
 
-    out.mkdir(parents=True, exist_ok=True)
-    for name in _RESULTS:
-        files.check_writable(out / name, force=force)
+    charts.check_drawable()
+    if out.exists():
+        for name in _RESULTS:
+            files.check_writable(out / name, force=force)
+    else:
+        files.check_writable(out)
 
 
 def _write_results(out: Path, facts: Any, table: Any, force: bool) -> None:
     from coembed import charts, files
 
+    out.mkdir(exist_ok=True)
     files.write_bytes(out / "table.json", json.dumps(facts, indent=1).encode(), force=force)
     files.write_bytes(out / "pairs.csv", table.lines().encode(), force=force)
     name = str(facts.get("weights", facts["method"]))

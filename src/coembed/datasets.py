@@ -161,7 +161,9 @@ def shape_paths(folder: Path) -> tuple[Path, ...]:
     nested = (folder / "off").is_dir()
     inner = folder / "off" if nested else folder
     found = inner.rglob("*") if nested else inner.iterdir()
-    paths = sorted(path for path in found if path.suffix.lower() in files.READERS)
+    paths = sorted(
+        path for path in found if path.suffix.lower() in files.READERS and path.name != "pairs.txt"
+    )
     if not paths:
         raise InputError(
             f"{inner}: holds no shapes; expected files ending in {', '.join(files.READERS)}"

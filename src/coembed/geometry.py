@@ -329,7 +329,7 @@ def geodesics(
     Raises
     ------
     InputError
-        If ``edges`` is asked for and there are no faces.
+        If ``edges`` is asked for and there are no faces, or points they do not lead to.
 
     References
     ----------
@@ -361,7 +361,13 @@ def _edge_distances(shape: Shape, sources: Int[np.ndarray, " s"]) -> Float[np.nd
     lengths = np.linalg.norm(shape.points[pairs[:, 0]] - shape.points[pairs[:, 1]], axis=1)
     n = len(shape.points)
     graph = csr_array((lengths, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(dijkstra(graph, directed=False, indices=sources))
+    distances = np.asarray(dijkstra(graph, directed=False, indices=sources))
+    if not np.isfinite(distances).all():
+        raise InputError(
+            f"{shape.name}: the mesh falls into separate parts, and no edges lead from one to the "
+            "other; measure by the heat method"
+        )
+    return distances
 
 
 def geodesics_method(shape: Shape, *, edges: bool = False) -> str:

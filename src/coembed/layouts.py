@@ -111,9 +111,9 @@ class Collection:
             for a, b in self.listed
             if a in place and b in place and self.truth(place[a], place[b])
         ]
-        if not known:
+        if not any(i != j for i, j in known):
             raise InputError(
-                f"{self.folder / 'pairs.txt'}: names no pair of shapes that have truth"
+                f"{self.folder / 'pairs.txt'}: names no pair of two shapes that have truth"
             )
         return np.array(known, dtype=np.int64)
 
@@ -145,7 +145,12 @@ def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
     """
     paths = datasets.shape_paths(folder)
     inner = folder / "off" if (folder / "off").is_dir() else folder
-    names = {path.relative_to(inner).with_suffix("").as_posix(): path for path in paths}
+    names: dict[str, Path] = {}
+    for path in paths:
+        name = path.relative_to(inner).with_suffix("").as_posix()
+        if name in names:
+            raise InputError(f"{names[name]} and {path}: two files for one shape; take one away")
+        names[name] = path
     truth = {name: _truth_path(folder, name) for name in names}
     known = [name for name in names if truth[name].exists()]
     notes = []
@@ -158,7 +163,7 @@ def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
         shapes = {name: files.read(names[name]) for name in known}
         rows = {name: _rows(truth[name], shapes[name]) for name in known}
         rest = [name for name in names if name not in known]
-        if len(rest) == 1 and _leads_to_one(rows, shapes):
+        if len(rest) == 1 and _leads_to_one(folder, rows, shapes, rest[0]):
             members, bridges = _star(folder, rows, shapes, rest[0], files.read(names[rest[0]]))
             members = members[chosen]
             notes.append(f"truth: every shape leads to {rest[0]}")
@@ -204,10 +209,32 @@ def _check_rows(path: Path, rows: Int[np.ndarray, " t"], n: int, name: str) -> N
         )
 
 
-def _leads_to_one(rows: Mapping[str, Int[np.ndarray, " t"]], shapes: Mapping[str, Shape]) -> bool:
-    """Whether every truth has a line for each point of its own shape, and they differ."""
-    own = [len(rows[name]) == len(shapes[name].points) for name in rows]
-    return bool(own) and all(own) and (len({len(one) for one in rows.values()}) > 1 or len(own) < 2)
+def _leads_to_one(
+    folder: Path,
+    rows: Mapping[str, Int[np.ndarray, " t"]],
+    shapes: Mapping[str, Shape],
+    other: str,
+) -> bool:
+    """Whether the truth leads from every shape to the one that has none.
+
+    Then it has a line for each point of its own shape. If that holds and the lines could as well
+    be those of a common template, nobody can tell; lines that name each own row once are those of
+    a template.
+    """
+    sizes = {name: len(shape.points) for name, shape in shapes.items()}
+    if not rows or any(len(one) != sizes[name] for name, one in rows.items()):
+        return False
+    named = any(str(_truth_path(folder, name)).endswith("_ref.txt") for name in rows)
+    beyond = any(one.max() >= sizes[name] for name, one in rows.items())
+    if named or beyond or len({len(one) for one in rows.values()}) > 1 or len(rows) == 1:
+        return True
+    if all(len(np.unique(one)) == len(one) for one in rows.values()):
+        return False
+    raise InputError(
+        f"{folder}: {other} alone has no corres/NAME.vts, and the others have a line for each of "
+        f"their points: they may lead to {other} or to a common template; name them "
+        f"NAME_ref.txt if they lead to {other}, or take {other} away"
+    )
 
 
 def _star(
@@ -229,9 +256,9 @@ def _star(
 
 
 def _member(folder: Path, name: str, shape: Shape, rows: Int[np.ndarray, " t"]) -> Member:
-    path = folder / "corres" / f"{name}.vts"
+    path = _truth_path(folder, name)
     _check_rows(path, rows, len(shape.points), shape.name)
-    mirrored = path.with_name(path.stem + ".sym.vts")
+    mirrored = folder / "corres" / f"{name}.sym.vts"
     twin = None
     if mirrored.exists():
         twin = files.read_vts(mirrored)
