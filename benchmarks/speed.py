@@ -91,7 +91,7 @@ def _person(n, seed):
     return bodies.sample(bodies.body(rng), n, rng, name=f"person {seed}").shape
 
 
-def _processor():
+def processor():
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
@@ -112,7 +112,7 @@ def _yardstick():
 def main():
     result = {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        "machine": f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
         "yardstick_s": _yardstick(),
         "threads_a_process": 1,
         "coembed": coembed.__version__,

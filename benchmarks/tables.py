@@ -20,6 +20,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
+from speed import processor
 
 from coembed import benchmark, charts, model, reference
 from coembed.benchmark import Settings
@@ -210,13 +211,6 @@ def draw(runs):
                 lines[f"{name}, {weights}"] = (SIGMAS, [row["mean_x100"] for row in rows])
     labels = ("noise σ, part of the shape's radius", "mean geodesic error × 100")
     charts.draw_lines(lines, ROOT / "docs" / "noise", labels=labels, force=True)
-
-
-def processor():
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def main():

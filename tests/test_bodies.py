@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from coembed import bodies, poses, skinning
+from coembed import bodies, geometry, poses, skinning
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_samples_lie_on_the_surface_where_they_say(model, person):
 
 def test_samples_are_uniform_by_area(model, person):
     found = bodies.sample(person, 20_000, np.random.default_rng(0))
-    area = bodies._face_areas(person.vertices[model.faces])
+    area = geometry.face_areas(person.vertices[model.faces])
     part = model.parts[model.faces[:, 0]]
     wanted = 20_000 * np.bincount(part, area, 14) / area.sum()
     counts = np.bincount(part[found.face], minlength=14)

@@ -328,7 +328,7 @@ def _pair_errors(source: int, target: int) -> Float[np.ndarray, " s"]:
     start, wanted = _sampled(collection, source, target, settings.samples)
     truth = collection.truth(source, target)
     found = _matched(_shared["model"], settings, one, other, truth, one.there[start])
-    ends, size = other.back[found], np.sqrt(evaluation.area_of(shape))
+    ends, size = other.back[found], _size(target)
 
     def away(rows: Int[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
         far = _geodesics(shape, rows, settings.edges, _shared["cache"])
@@ -459,6 +459,15 @@ def _code() -> str:
     for module in _MAKERS:
         digest.update((Path(__file__).parent / f"{module}.py").read_bytes())
     return digest.hexdigest()
+
+
+def _size(target: int) -> float:
+    """Square root of a target's area, found once: for a cloud it takes a Laplacian."""
+    sizes = _shared.setdefault("sizes", {})
+    if target not in sizes:
+        shape = _shared["collection"].members[target].shape
+        sizes[target] = float(np.sqrt(evaluation.area_of(shape)))
+    return float(sizes[target])
 
 
 def _geodesics(

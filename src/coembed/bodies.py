@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from coembed import contacts, poses
+from coembed import contacts, geometry, poses
 from coembed.shapes import Shape
 from coembed.skinning import BodyModel, body_model, posed
 
@@ -104,9 +104,9 @@ def sample(
 ) -> Sample:
     """``n`` points of a body's surface, uniform by area and independent of each other."""
     model = body_model() if model is None else model
-    face, barycentric = _surface_points(body.vertices[model.faces], n, rng)
+    face, barycentric = geometry.surface_points(body.vertices[model.faces], n, rng)
     points = on_body(body, face, barycentric, model=model)
-    place = _interpolated(model.mean[model.faces], face, barycentric)
+    place = geometry.on_surface(model.mean[model.faces], face, barycentric)
     return Sample(Shape(points, name=name), face, barycentric, place)
 
 
@@ -124,7 +124,7 @@ def scan(body: Body, n: int, rng: np.random.Generator, *, name: str = "body") ->
     radius = np.linalg.norm(middle, axis=1).max()
     direction = rng.standard_normal(3)
     steepness = rng.normal(0, 0.5) / (radius * np.linalg.norm(direction))
-    face, barycentric = _surface_points(
+    face, barycentric = geometry.surface_points(
         corners, 2 * n, rng, density=np.exp(steepness * middle @ direction)
     )
     points = on_body(body, face, barycentric)
@@ -144,7 +144,7 @@ def landmarks(
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 3"]]:
     """``n`` fixed template points (face, barycentric), uniform by area on the mean body."""
     model = body_model() if model is None else model
-    return _surface_points(model.mean[model.faces], n, np.random.default_rng(0))
+    return geometry.surface_points(model.mean[model.faces], n, np.random.default_rng(0))
 
 
 def on_body(
@@ -156,7 +156,7 @@ def on_body(
 ) -> Float[np.ndarray, "n 3"]:
     """Where template points lie on a body."""
     model = body_model() if model is None else model
-    return _interpolated(body.vertices[model.faces], face, barycentric)
+    return geometry.on_surface(body.vertices[model.faces], face, barycentric)
 
 
 def on_mean(
@@ -164,35 +164,10 @@ def on_mean(
 ) -> Float[np.ndarray, "n 3"]:
     """Where template points lie on the mean body: the ``place`` of a `Sample`."""
     model = body_model()
-    return _interpolated(model.mean[model.faces], face, barycentric)
-
-
-def _surface_points(
-    corners: Float[np.ndarray, "f 3 3"],
-    n: int,
-    rng: np.random.Generator,
-    density: Float[np.ndarray, " f"] | float = 1.0,
-) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 3"]]:
-    area = density * _face_areas(corners)
-    face = rng.choice(len(area), n, p=area / area.sum())
-    root, along = np.sqrt(rng.random(n)), rng.random(n)
-    return face, np.stack([1 - root, root * (1 - along), root * along], axis=1)
+    return geometry.on_surface(model.mean[model.faces], face, barycentric)
 
 
 def _random_person(rng: np.random.Generator, model: BodyModel) -> Float[np.ndarray, " c"]:
     one, other = model.coefficients[rng.integers(len(model.coefficients), size=2)]
     share = rng.uniform(0, 0.5) if rng.random() < 0.5 else 0.0
     return (1 - share) * one + share * other + rng.normal(0, 0.05, len(one))
-
-
-def _face_areas(corners: Float[np.ndarray, "f 3 3"]) -> Float[np.ndarray, " f"]:
-    a, b, c = corners.transpose(1, 0, 2)
-    return np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-
-
-def _interpolated(
-    corners: Float[np.ndarray, "f 3 3"],
-    face: Int[np.ndarray, " n"],
-    barycentric: Float[np.ndarray, "n 3"],
-) -> Float[np.ndarray, "n 3"]:
-    return np.einsum("nca,nc->na", corners[face], barycentric)

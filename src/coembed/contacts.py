@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import least_squares
 from scipy.spatial import cKDTree
 
-from coembed import poses
+from coembed import geometry, poses
 from coembed.skinning import BodyModel, posed, vertex_normals
 
 __all__ = ["penetration", "touch"]
@@ -84,8 +84,7 @@ def _contact(model: BodyModel, rng: np.random.Generator) -> _Contact:
 
 
 def _face(model: BodyModel, among: Bool[np.ndarray, " f"], rng: np.random.Generator) -> int:
-    a, b, c = model.mean[model.faces].transpose(1, 0, 2)
-    area = np.linalg.norm(np.cross(b - a, c - a), axis=1) * among
+    area = geometry.face_areas(model.mean[model.faces]) * among
     return int(rng.choice(len(area), p=area / area.sum()))
 
 

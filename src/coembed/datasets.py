@@ -95,8 +95,7 @@ class BodyExamples(Sequence[Example]):
         body = bodies.body(rng, touching=_TOUCHING)
         sample = bodies.scan(body, n_points, rng, name=f"body {index}")
         operators = _single(geometry.prepare(sample.shape, n_eig=self.n_eig))
-        place = np.empty((len(operators.mass), 3), dtype=np.float32)
-        place[operators.rows] = sample.place
+        place = _in_rows_of(operators, sample.place)
         path.parent.mkdir(parents=True, exist_ok=True)
         content = files.operators_bytes(operators, place=place)
         files.write_bytes(path, content, force=True)
@@ -140,10 +139,8 @@ class FolderExamples(Sequence[Example]):
         if not truth.exists():
             return Example(operators, None)
         with np.load(truth) as exact:
-            on_mean = bodies.on_mean(exact["face"][rows], exact["barycentric"][rows])
-        place = np.empty((len(operators.mass), 3), dtype=np.float32)
-        place[operators.rows] = on_mean
-        return Example(operators, place)
+            place = bodies.on_mean(exact["face"][rows], exact["barycentric"][rows])
+        return Example(operators, _in_rows_of(operators, place))
 
 
 def shape_paths(folder: Path) -> tuple[Path, ...]:
@@ -185,6 +182,13 @@ def fill(examples: Sequence[Example], jobs: int) -> Iterator[int]:
 def _touch(examples: Sequence[Example], index: int) -> int:
     examples[index]
     return index
+
+
+def _in_rows_of(operators: Operators, place: Float[np.ndarray, "r 3"]) -> Float[np.ndarray, "n 3"]:
+    """Places of a shape's points in the order of its operators, in single precision."""
+    ordered = np.empty((len(operators.mass), 3), dtype=np.float32)
+    ordered[operators.rows] = place
+    return ordered
 
 
 def _single(operators: Operators) -> Operators:

@@ -118,13 +118,9 @@ def _resampled(
     if shape.faces is None or not len(shape.faces):
         raise InputError(f"{shape.name}: has no faces to take points from; leave out resample")
     corners = shape.points[shape.faces]
-    sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    area = np.linalg.norm(sides, axis=1)
-    face = rng.choice(len(area), n, p=area / area.sum())
-    root, along = np.sqrt(rng.random(n)), rng.random(n)
-    weights = np.stack([1 - root, root * (1 - along), root * along], axis=1)
-    points = np.einsum("nc,nca->na", weights, corners[face])
-    return points, shape.faces[face, weights.argmax(axis=1)]
+    face, barycentric = geometry.surface_points(corners, n, rng)
+    points = geometry.on_surface(corners, face, barycentric)
+    return points, shape.faces[face, barycentric.argmax(axis=1)]
 
 
 def _thinned(

@@ -142,7 +142,6 @@ def spaced(n: int, samples: int) -> Int[np.ndarray, " s"]:
 def area_of(shape: Shape) -> float:
     """Area of the mesh where there are faces, else the point-cloud Laplacian's total mass."""
     if shape.faces is not None and len(shape.faces):
-        a, b, c = shape.points[shape.faces].transpose(1, 0, 2)
-        return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
+        return float(geometry.face_areas(shape.points[shape.faces]).sum())
     distinct = np.unique(shape.points, axis=0)
     return float(geometry.laplacian(distinct, name=shape.name)[1].sum())

@@ -21,7 +21,17 @@ from coembed import files
 from coembed.errors import InputError, NumericalError
 from coembed.shapes import MIN_POINTS, Operators, Shape
 
-__all__ = ["eigenpairs", "geodesics", "geodesics_method", "gradients", "laplacian", "prepare"]
+__all__ = [
+    "eigenpairs",
+    "face_areas",
+    "geodesics",
+    "geodesics_method",
+    "gradients",
+    "laplacian",
+    "on_surface",
+    "prepare",
+    "surface_points",
+]
 
 N_EIG = 79
 N_NEIGHBORS = 30
@@ -379,3 +389,31 @@ def geodesics_method(shape: Shape, *, edges: bool = False) -> str:
 
 def _is_mesh(shape: Shape) -> bool:
     return shape.faces is not None and len(shape.faces) > 0
+
+
+def face_areas(corners: Float[np.ndarray, "f 3 3"]) -> Float[np.ndarray, " f"]:
+    """Area of each triangle of a mesh, given by its corners."""
+    a, b, c = corners.transpose(1, 0, 2)
+    return np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+
+
+def surface_points(
+    corners: Float[np.ndarray, "f 3 3"],
+    n: int,
+    rng: np.random.Generator,
+    density: Float[np.ndarray, " f"] | float = 1.0,
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 3"]]:
+    """Random places on a mesh, uniform by area times ``density``: triangle and barycentric."""
+    area = density * face_areas(corners)
+    face = rng.choice(len(area), n, p=area / area.sum())
+    root, along = np.sqrt(rng.random(n)), rng.random(n)
+    return face, np.stack([1 - root, root * (1 - along), root * along], axis=1)
+
+
+def on_surface(
+    corners: Float[np.ndarray, "f 3 3"],
+    face: Int[np.ndarray, " n"],
+    barycentric: Float[np.ndarray, "n 3"],
+) -> Float[np.ndarray, "n 3"]:
+    """Where places on a mesh lie."""
+    return np.einsum("nca,nc->na", corners[face], barycentric)
