@@ -11,11 +11,11 @@ from coembed.shapes import Shape
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    return BodyExamples(3, 7, (150, 200), 16, tmp_path_factory.mktemp("examples"))
+    return BodyExamples(3, 7, (150, 200), 0.4, 16, tmp_path_factory.mktemp("examples"))
 
 
 def test_examples_depend_on_settings_and_index_alone(examples, tmp_path):
-    other = BodyExamples(2, 7, (150, 200), 16, tmp_path)
+    other = BodyExamples(2, 7, (150, 200), 0.4, 16, tmp_path)
     np.testing.assert_array_equal(other[1].place, examples[1].place)
     np.testing.assert_array_equal(other[1].operators.evecs, examples[1].operators.evecs)
     assert (
@@ -25,7 +25,7 @@ def test_examples_depend_on_settings_and_index_alone(examples, tmp_path):
 
 
 def test_examples_of_another_seed_are_others(examples, tmp_path):
-    other = BodyExamples(1, 8, (150, 200), 16, tmp_path)[0]
+    other = BodyExamples(1, 8, (150, 200), 0.4, 16, tmp_path)[0]
     assert other.operators.name == examples[0].operators.name
     assert other.place.shape != examples[0].place.shape or (other.place != examples[0].place).any()
 
@@ -44,7 +44,7 @@ def test_an_example_holds_what_training_reads(examples):
 def test_places_are_in_the_order_of_the_operators(examples):
     rng = np.random.default_rng([7, 0])
     n = int(rng.integers(150, 201))
-    sample = bodies.scan(bodies.body(rng, touching=datasets._TOUCHING), n, rng)
+    sample = bodies.scan(bodies.body(rng, touching=examples.touching), n, rng)
     one = examples[0]
     np.testing.assert_allclose(one.place[one.operators.rows], sample.place, atol=1e-6)
     back = one.operators.points[one.operators.rows] / one.operators.scale + one.operators.centre
@@ -167,6 +167,7 @@ def test_training_sets_of_a_folder_hold_out_every_tenth(tmp_path, unchecked):
         ({"bodies": -1}, "data bodies must be a whole number of 0 or more; got -1"),
         ({"seed": -1}, "data seed must be"),
         ({"points": 99}, "need 100 points or more for training; got 99"),
+        ({"touching": 1.1}, "data touching must be between 0 and 1; got 1.1"),
         ({"shapes": "3"}, "expected FIRST:END, such as 0:51; got '3'"),
         ({"shapes": "a:b"}, "expected FIRST:END"),
     ],

