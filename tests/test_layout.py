@@ -11,6 +11,7 @@ import coembed
 
 SOURCE = Path(coembed.__file__).parent
 ORDER = [
+    "annotations",
     "errors",
     "shapes",
     "files",
@@ -102,7 +103,7 @@ def test_public_names_are_sorted_documented_and_importable():
 def test_importing_loads_no_heavy_library(module):
     code = (
         f"import sys, {module}; "
-        "print(*{'torch', 'trimesh', 'matplotlib', 'potpourri3d'} & set(sys.modules))"
+        "print(*{'torch', 'trimesh', 'matplotlib', 'potpourri3d', 'jaxtyping'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -7,8 +7,8 @@ Takes the bases of a pair of shapes, gives coupled bases or a point-wise map. Ne
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from coembed.annotations import Float, Int
 from coembed.errors import InputError, MissingExtraError
 from coembed.functional import Basis
 from coembed.shapes import Shape

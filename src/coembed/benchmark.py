@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 
 from coembed import baselines, descriptors, disturbances, evaluation, files, functional, geometry
+from coembed.annotations import Float, Int
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
 from coembed.functional import Basis

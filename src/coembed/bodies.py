@@ -8,9 +8,9 @@ template, so the correspondence of any two bodies is known exactly. Needs NumPy 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from coembed import contacts, geometry, poses
+from coembed.annotations import Float, Int
 from coembed.shapes import Shape
 from coembed.skinning import BodyModel, body_model, posed
 

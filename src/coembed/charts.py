@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from coembed import files
+from coembed.annotations import Float
 from coembed.errors import InputError, MissingExtraError
 
 __all__ = ["check_drawable", "draw_curves", "draw_lines"]

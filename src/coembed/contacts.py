@@ -8,11 +8,11 @@ gives what `coembed.skinning` and `coembed.poses` hold.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.optimize import least_squares
 from scipy.spatial import cKDTree
 
 from coembed import geometry, poses
+from coembed.annotations import Bool, Float, Int
 from coembed.skinning import BodyModel, posed, vertex_normals
 
 __all__ = ["penetration", "touch"]

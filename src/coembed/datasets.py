@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from scipy.spatial import cKDTree
 
 from coembed import bodies, files, geometry
+from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.shapes import MIN_POINTS, Operators, Shape
 

@@ -5,8 +5,8 @@ Takes eigenpairs, gives features; the coupling loss compares shapes through them
 
 import numpy as np
 from array_api_compat import array_namespace
-from jaxtyping import Float
 
+from coembed.annotations import Float
 from coembed.shapes import Array
 
 __all__ = ["hks", "wks"]

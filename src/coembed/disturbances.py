@@ -6,11 +6,11 @@ Takes a shape, gives another one and how the rows of the two belong together.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from coembed import evaluation, geometry
+from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import Shape
 

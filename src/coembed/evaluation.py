@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from coembed import geometry
+from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 

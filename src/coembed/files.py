@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 from scipy.sparse import csc_array
 
+from coembed.annotations import Float, Int
 from coembed.errors import FileFormatError, InputError
 from coembed.shapes import Correspondence, Operators, Shape
 

@@ -8,10 +8,10 @@ row of Ψ is nearest to row i of Φ C.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.linalg import lstsq
 
 from coembed import evaluation
+from coembed.annotations import Float, Int
 from coembed.matching import nearest
 
 __all__ = ["Basis", "functional_map", "zoomout"]

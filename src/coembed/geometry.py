@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import robust_laplacian
-from jaxtyping import Float, Int
 from scipy.linalg import eigh
 from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import connected_components, dijkstra
@@ -18,6 +17,7 @@ from scipy.spatial import cKDTree
 from threadpoolctl import threadpool_limits
 
 from coembed import files
+from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.shapes import MIN_POINTS, Operators, Shape
 

@@ -8,8 +8,8 @@ are a flat mapping from dotted names to arrays; a weight is (out, in) as in torc
 from collections.abc import Mapping
 
 from array_api_compat import array_namespace, is_torch_array
-from jaxtyping import Float
 
+from coembed.annotations import Float
 from coembed.shapes import Array, Operators
 
 __all__ = ["attention", "cross_attention", "extractor", "linear"]

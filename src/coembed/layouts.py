@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
 
 from coembed import datasets, files
+from coembed.annotations import Int
 from coembed.errors import InputError
 from coembed.shapes import Shape
 

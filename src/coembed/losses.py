@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from array_api_compat import array_namespace
-from jaxtyping import Float
 
+from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.shapes import Array
 

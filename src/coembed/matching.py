@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from coembed import __version__, geometry
+from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Correspondence, Operators, Shape

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from coembed import files, layers
+from coembed.annotations import Float
 from coembed.errors import FileFormatError, InputError, WeightsError
 from coembed.shapes import Array, Operators
 

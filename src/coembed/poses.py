@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+
+from coembed.annotations import Float
 
 __all__ = ["ARCHETYPES", "Pose", "limits", "mirror", "moved", "rotations", "sample"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csc_array
 
+from coembed.annotations import Float, Int
 from coembed.errors import InputError
 
 __all__ = ["MIN_POINTS", "Array", "Correspondence", "Operators", "Shape"]

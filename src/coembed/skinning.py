@@ -8,9 +8,9 @@ from functools import cache
 from importlib.resources import as_file, files
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from coembed import poses
+from coembed.annotations import Float, Int
 
 __all__ = ["PARTS", "BodyModel", "body_model", "part", "posed", "vertex_normals"]
 

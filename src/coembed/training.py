@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 from coembed import __version__, descriptors, files, losses, matching
+from coembed.annotations import Float
 from coembed.datasets import Example
 from coembed.errors import InputError, MissingExtraError, NumericalError, WeightsError
 from coembed.losses import LossWeights

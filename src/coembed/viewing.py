@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
 from coembed import files
+from coembed.annotations import Float
 from coembed.errors import InputError, MissingExtraError
 from coembed.evaluation import GeodesicErrors
 from coembed.shapes import Correspondence, Shape
