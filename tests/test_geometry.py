@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from coembed import geometry
+from coembed import geometry, spectrum
 from coembed.errors import InputError, NumericalError
 from coembed.shapes import MIN_POINTS, Shape
 
@@ -79,7 +79,7 @@ def test_mass_is_uniform_on_a_uniform_sphere(sphere_operators):
 
 
 def test_area_of_the_sphere_is_found(sphere):
-    _, mass = geometry.laplacian(sphere.points)
+    _, mass = spectrum.laplacian(sphere.points)
     # chords under the arc: area is short by about spacing squared, 4 pi / 500
     assert mass.sum() == pytest.approx(4 * np.pi, rel=0.03)
 
@@ -108,8 +108,8 @@ def test_operators_satisfy_their_identities(which, request):
 
 def test_lanczos_and_the_dense_solver_agree(torus_operators, monkeypatch):
     one = torus_operators
-    monkeypatch.setattr(geometry, "_DENSE_BELOW", 10_000)
-    evals, evecs = geometry.eigenpairs(one.laplacian, one.mass, 16)
+    monkeypatch.setattr(spectrum, "_DENSE_BELOW", 10_000)
+    evals, evecs = spectrum.eigenpairs(one.laplacian, one.mass, 16)
     np.testing.assert_allclose(evals, one.evals, rtol=1e-9)
     np.testing.assert_allclose(evecs, one.evecs, atol=1e-6)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coembed import geometry
+from coembed import geometry, spectrum
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
@@ -144,4 +144,4 @@ def area_of(shape: Shape) -> float:
     if shape.faces is not None and len(shape.faces):
         return float(geometry.face_areas(shape.points[shape.faces]).sum())
     distinct = np.unique(shape.points, axis=0)
-    return float(geometry.laplacian(distinct, name=shape.name)[1].sum())
+    return float(spectrum.laplacian(distinct, name=shape.name)[1].sum())

@@ -8,36 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import robust_laplacian
-from scipy.linalg import eigh
-from scipy.sparse import csc_array, csr_array, diags_array, eye_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
-from scipy.sparse.linalg import LinearOperator, eigsh, splu
 from scipy.spatial import cKDTree
-from threadpoolctl import threadpool_limits
 
 from coembed import files
 from coembed.annotations import Float, Int
-from coembed.errors import InputError, NumericalError
-from coembed.shapes import MIN_POINTS, Operators, Shape
+from coembed.errors import InputError
+from coembed.shapes import MIN_POINTS, Array, Operators, Shape
+from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian
 
 __all__ = [
-    "eigenpairs",
     "face_areas",
     "geodesics",
     "geodesics_method",
     "gradients",
-    "laplacian",
     "on_surface",
     "prepare",
     "surface_points",
 ]
 
 N_EIG = 79
-N_NEIGHBORS = 30
 
-_SHIFT = -0.01  # negative: L - shift M is positive definite, so one factorisation is stable
-_DENSE_BELOW = 400  # points; ARPACK wants far fewer eigenpairs than points
+_CHUNK = 20_000  # points whose gradient weights exist at a time
 
 
 def prepare(
@@ -111,12 +104,10 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
             f"eigenpairs lowered from {n_eig} to {n - n_constant - 1}: {n} distinct points"
         )
         n_eig = n - n_constant - 1
-    if n_eig < 1:
-        raise InputError(
-            f"{shape.name}: {n} distinct points fall into {n_constant} separate components; "
-            "expected one or a few surfaces"
-        )
-    evals, evecs = eigenpairs(stiffness, mass, n_eig, n_constant=n_constant, name=shape.name)
+    _check_surface(shape, n, n_constant)
+    evals, evecs = eigenpairs(
+        stiffness, mass, n_eig, n_constant=n_constant, points=points, name=shape.name
+    )
     grad_x, grad_y = gradients(points, evecs, n_neighbors=n_neighbors)
     return Operators(
         points=points,
@@ -134,6 +125,14 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
     )
 
 
+def _check_surface(shape: Shape, n: int, n_constant: int) -> None:
+    if n - n_constant < 2:
+        raise InputError(
+            f"{shape.name}: {n} distinct points fall into {n_constant} separate components; "
+            "expected one or a few surfaces"
+        )
+
+
 def _distinct(
     shape: Shape,
 ) -> tuple[Float[np.ndarray, "n 3"], Int[np.ndarray, " r"], Float[np.ndarray, " 3"], float]:
@@ -143,125 +142,48 @@ def _distinct(
             f"{shape.name}: at least {MIN_POINTS} points are needed; got {len(shape.points)}"
         )
     low, high = shape.points.min(axis=0), shape.points.max(axis=0)
-    centre, size = (low + high) / 2, float((high - low).max())
-    distinct, rows = np.unique(shape.points, axis=0, return_inverse=True)
-    if len(distinct) < MIN_POINTS:
+    centre, size = (low + high) / 2, max(float((high - low).max()), 1e-300)
+    # neighbours in space become neighbours in memory: Laplacian and gradients run 2 to 6 times
+    # faster on large clouds
+    order = _curve_order(shape.points, (shape.points - low) / size)
+    ordered = shape.points[order]
+    new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+    if new.sum() < MIN_POINTS:
         raise InputError(
             f"{shape.name}: at least {MIN_POINTS} distinct points are needed; "
-            f"got {len(distinct)} among {len(shape.points)} rows"
+            f"got {new.sum()} among {len(shape.points)} rows"
         )
-    points = (distinct - centre) / size
-    # neighbours in space become neighbours in memory: Laplacian and gradients run 2 to 6 times
-    # faster on large clouds; np.unique has already made the order independent of the file
-    order = np.argsort(_morton_key(points), kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return points[order], place[rows.reshape(-1)], centre, size
+    rows = np.empty(len(order), dtype=np.int64)
+    rows[order] = np.cumsum(new) - 1
+    return (ordered[new] - centre) / size, rows, centre, size
 
 
-def _morton_key(points: Float[np.ndarray, "n 3"]) -> Int[np.ndarray, " n"]:
-    """Place of each point of the unit box on a Z-shaped curve, 16 bits an axis."""
-    cell = np.clip((points + 0.5) * 65536, 0, 65535).astype(np.uint64)
+def _curve_order(
+    points: Float[np.ndarray, "n 3"], unit: Float[np.ndarray, "n 3"]
+) -> Int[np.ndarray, " n"]:
+    """Rows along a Z-shaped curve through the unit box, 21 bits an axis.
+
+    Points in the same cell of the curve go by their coordinates, so only equal points keep the
+    order of the file.
+    """
+    cell = (unit * (2**21 - 1)).astype(np.uint64)
     for shift, mask in (
-        (16, 0x0000FF0000FF),
-        (8, 0x00F00F00F00F),
-        (4, 0x0C30C30C30C3),
-        (2, 0x249249249249),
+        (32, 0x1F00000000FFFF),
+        (16, 0x1F0000FF0000FF),
+        (8, 0x100F00F00F00F00F),
+        (4, 0x10C30C30C30C30C3),
+        (2, 0x1249249249249249),
     ):
         cell = (cell | (cell << np.uint64(shift))) & np.uint64(mask)
     key = cell[:, 0] | (cell[:, 1] << np.uint64(1)) | (cell[:, 2] << np.uint64(2))
-    return key.astype(np.int64)
-
-
-def laplacian(
-    points: Float[np.ndarray, "n 3"], *, n_neighbors: int = N_NEIGHBORS, name: str = "shape"
-) -> tuple[csc_array, Float[np.ndarray, " n"]]:
-    """Weak, positive semi-definite point-cloud Laplacian and lumped mass, in the points' units.
-
-    Raises
-    ------
-    NumericalError
-        If the neighbourhoods are too degenerate for a triangulation.
-
-    References
-    ----------
-    [Sharp20]; library ``robust-laplacian``.
-    """
-    try:
-        weak, mass_matrix = robust_laplacian.point_cloud_laplacian(points, n_neighbors=n_neighbors)
-    except (RuntimeError, ValueError) as error:
-        raise NumericalError(
-            f"{name}: no Laplacian of {len(points)} points ({error}); "
-            "check that the points lie on a surface"
-        ) from error
-    mass = np.asarray(mass_matrix.diagonal())
-    weak = csc_array((weak + weak.T) / 2)
-    if not (np.isfinite(weak.data).all() and np.isfinite(mass).all() and mass.sum() > 0):
-        raise NumericalError(
-            f"{name}: the Laplacian of {len(points)} points is not finite or has no area; "
-            "check that the points lie on a surface"
-        )
-    # a point without area would make the generalised eigenproblem singular
-    return weak, np.maximum(mass, 1e-6 * mass.mean())
-
-
-def eigenpairs(
-    stiffness: csc_array,
-    mass: Float[np.ndarray, " n"],
-    n_eig: int,
-    *,
-    n_constant: int = 1,
-    name: str = "shape",
-) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
-    """Lowest eigenpairs of L Φ = M Φ Λ above the ``n_constant`` constants.
-
-    Shift-invert Lanczos on M^-1/2 L M^-1/2 with a shift below zero, from a fixed start vector;
-    dense for small shapes. ΦᵀMΦ = I; the largest entry of each eigenvector is positive.
-
-    Raises
-    ------
-    NumericalError
-        If the iteration does not converge.
-    """
-    n, wanted = len(mass), n_eig + n_constant
-    root = np.sqrt(mass)
-    half = diags_array(1 / root)
-    matrix = csc_array(half @ stiffness @ half)
-    # several BLAS threads make ARPACK's small products several times slower
-    with threadpool_limits(limits=1, user_api="blas"):
-        if n <= max(_DENSE_BELOW, 2 * wanted + 1):
-            evals, vectors = eigh(matrix.toarray(), subset_by_index=(0, wanted - 1))
-        else:
-            evals, vectors = _lanczos(matrix, wanted, name)
-    evecs = vectors / root[:, None]
-    evecs /= np.sqrt(mass @ evecs**2)
-    evecs, evals = evecs[:, n_constant:], np.maximum(evals[n_constant:], 0)
-    largest = np.abs(evecs).argmax(axis=0)
-    evecs *= np.sign(evecs[largest, np.arange(n_eig)])
-    return evals, np.ascontiguousarray(evecs)
-
-
-def _lanczos(
-    matrix: csc_array, wanted: int, name: str
-) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
-    n = matrix.shape[0]
-    factor = splu(
-        csc_array(matrix - _SHIFT * eye_array(n)),
-        permc_spec="MMD_AT_PLUS_A",
-        options={"SymmetricMode": True},
-    )
-    inverse = LinearOperator(matrix.shape, matvec=factor.solve, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n)
-    try:
-        # 1.4 times as many Lanczos vectors as eigenpairs: SciPy's default of twice is 1.6 x slower
-        size = min(n - 1, int(1.4 * wanted) + 1)
-        evals, vectors = eigsh(matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start, ncv=size)
-    except RuntimeError as error:  # ArpackError and ArpackNoConvergence
-        raise NumericalError(
-            f"{name}: no {wanted} eigenpairs of {n} points ({error}); ask for fewer eigenpairs"
-        ) from error
-    order = np.argsort(evals)
-    return evals[order], vectors[:, order]
+    order = np.argsort(key, kind="stable")
+    same = key[order][1:] == key[order][:-1]
+    if same.any():
+        shared = np.append(False, same) | np.append(same, False)
+        rows = order[shared]
+        x, y, z = points[rows].T
+        order[shared] = rows[np.lexsort((z, y, x, key[rows]))]
+    return order
 
 
 def gradients(
@@ -281,22 +203,23 @@ def gradients(
     ----------
     [Sharp22] sec. 3.3.
     """
-    n = len(points)
-    _, neighbors = cKDTree(points).query(points, k=n_neighbors + 1)
-    neighbors = _without_self(neighbors)
-    offsets = points[neighbors] - points[:, None]
-    axes = _tangent_axes(offsets)
-    tangent = offsets @ axes  # n j 2
-    weights = _least_squares(tangent)  # n 2 j
-    columns = np.concatenate([neighbors, np.arange(n)[:, None]], axis=1)
-    starts = np.arange(n + 1) * columns.shape[1]
-    results = []
-    for axis in range(2):
-        own = weights[:, axis]
-        values = np.concatenate([own, -own.sum(axis=1, keepdims=True)], axis=1)
-        operator = csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
-        results.append(operator @ functions)
-    return results[0], results[1]
+    n, n_columns = len(points), n_neighbors + 1
+    tree = cKDTree(points)
+    grad_x, grad_y = np.empty(functions.shape), np.empty(functions.shape)
+    for first in range(0, n, _CHUNK):
+        rows = slice(first, min(first + _CHUNK, n))
+        own = np.arange(rows.start, rows.stop)
+        _, neighbors = tree.query(points[rows], k=n_columns)
+        neighbors = _without(own, neighbors)
+        offsets = points[neighbors] - points[rows, None]
+        weights = _least_squares(offsets @ _tangent_axes(offsets))  # n 2 j
+        columns = np.concatenate([neighbors, own[:, None]], axis=1)
+        starts = np.arange(len(own) + 1) * n_columns
+        for axis, gradient in enumerate((grad_x, grad_y)):
+            values = np.append(weights[:, axis], -weights[:, axis].sum(axis=1)[:, None], axis=1)
+            operator = csr_array((values.ravel(), columns.ravel(), starts), shape=(len(own), n))
+            gradient[rows] = operator @ functions
+    return grad_x, grad_y
 
 
 def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 2 j"]:
@@ -308,11 +231,11 @@ def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 
     return inverse @ tangent.transpose(0, 2, 1)
 
 
-def _without_self(neighbors: Int[np.ndarray, "n j"]) -> Int[np.ndarray, "n j-1"]:
+def _without(own: Int[np.ndarray, " n"], neighbors: Int[np.ndarray, "n j"]) -> Array:
     """Drop each point from its own neighbours; the farthest goes where it is not among them."""
-    own = neighbors == np.arange(len(neighbors))[:, None]
-    own[~own.any(axis=1), -1] = True
-    return neighbors[~own].reshape(len(neighbors), -1)
+    itself = neighbors == own[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    return neighbors[~itself].reshape(len(neighbors), -1)
 
 
 def _tangent_axes(offsets: Float[np.ndarray, "n j 3"]) -> Float[np.ndarray, "n 3 2"]:

@@ -1,0 +1,110 @@
+"""Fewer points that stand for many: thinning a cloud, and the way back to all of its points.
+
+Takes and gives arrays.
+"""
+
+import numpy as np
+
+from coembed.annotations import Float, Int
+
+__all__ = ["Interpolation", "interpolation", "thin"]
+
+_ROUNDS = 12
+
+
+def thin(points: Float[np.ndarray, "n 3"], n: int) -> Int[np.ndarray, " m"]:
+    """Rows of about ``n`` points, never more, evenly spread: one to each cell of a cubic grid.
+
+    The cells' edge is chosen so that 0.97 n to n cells hold points; of each cell the point
+    nearest its centre is taken. Where no edge comes near that (points in a clump far smaller
+    than the whole), every so manieth point is taken instead.
+    """
+    if n >= len(points):
+        return np.arange(len(points))
+    low = points.min(axis=0)
+    size = float((points - low).max())
+    least, most = size / 2**20, size  # edges that give too many and few enough cells
+    edge, count = size / np.sqrt(n), 0
+    for _ in range(_ROUNDS):
+        cell = np.sort(_cells(points, low, edge))
+        count = 1 + int(np.count_nonzero(cell[1:] != cell[:-1]))
+        if count <= n:
+            most = edge
+            if count >= 0.97 * n:
+                break
+        else:
+            least = edge
+        # on a surface the number of cells goes with 1 / edge²
+        guess = edge * np.sqrt(count / (0.985 * n))
+        edge = guess if least < guess < most else np.sqrt(least * most)
+    if count < 0.9 * n:  # a clump far smaller than the whole: no grid parts it
+        return np.linspace(0, len(points) - 1, n).astype(np.int64)
+    return _nearest_centres(points, low, most)
+
+
+def _nearest_centres(
+    points: Float[np.ndarray, "n 3"], low: Float[np.ndarray, " 3"], edge: float
+) -> Int[np.ndarray, " m"]:
+    """Of each cell the row of the point nearest its centre, the first among equals."""
+    cell = _cells(points, low, edge)
+    place = (points - low) / edge
+    off = ((place - np.floor(place) - 0.5) ** 2).sum(axis=1)
+    order = np.argsort(cell, kind="stable")
+    starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    counts = np.diff(starts, append=len(order))
+    near = off[order] == np.repeat(np.minimum.reduceat(off[order], starts), counts)
+    rows = np.flatnonzero(near)
+    first = np.diff(np.repeat(np.arange(len(starts)), counts)[rows], prepend=-1) > 0
+    return np.sort(order[rows[first]])
+
+
+def _cells(
+    points: Float[np.ndarray, "n 3"], low: Float[np.ndarray, " 3"], edge: float
+) -> Int[np.ndarray, " n"]:
+    """One number for the grid cell of each point, 21 bits an axis."""
+    cell = np.zeros(len(points), dtype=np.int64)
+    for axis in range(3):
+        cell = (cell << 21) | ((points[:, axis] - low[axis]) / edge).astype(np.int64)
+    return cell
+
+
+class Interpolation:
+    """Values at some points from values at others: weighted means over the nearest of those.
+
+    Parameters
+    ----------
+    nearest
+        For each point the nearest of the others, nearest first.
+    weights
+        Their weights, in proportion to 1 / distance²; each row sums to 1.
+    """
+
+    def __init__(self, nearest: Int[np.ndarray, "n j"], weights: Float[np.ndarray, "n j"]) -> None:
+        self.nearest, self.weights = nearest, weights
+
+    def __call__(self, values: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n d"]:
+        """Interpolate, in the precision of ``values``."""
+        from scipy.sparse import csr_array
+
+        n, j = self.nearest.shape
+        starts = np.arange(n + 1, dtype=self.nearest.dtype) * j
+        matrix = csr_array(
+            (self.weights.astype(values.dtype).ravel(), self.nearest.ravel(), starts),
+            shape=(n, len(values)),
+        )
+        return matrix @ values
+
+
+def interpolation(
+    points: Float[np.ndarray, "n 3"], others: Float[np.ndarray, "m 3"], *, k: int = 4
+) -> Interpolation:
+    """How to carry values from ``others`` to ``points``, by the ``k`` nearest."""
+    from scipy.spatial import cKDTree
+
+    k = min(k, len(others))
+    distance, nearest = cKDTree(others).query(points, k=range(1, k + 1))
+    squared = distance * distance
+    # a point that is one of the others takes that one's value alone
+    weights = 1 / np.maximum(squared, 1e-12 * np.maximum(squared[:, -1:], 1e-300))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return Interpolation(nearest.astype(np.int32), weights.astype(np.float32))

@@ -1,0 +1,157 @@
+"""The Laplacian of a point cloud and its lowest eigenpairs.
+
+Takes and gives arrays and sparse matrices. Everything runs in float64 and is deterministic: fixed
+start vectors, fixed signs.
+"""
+
+import numpy as np
+import robust_laplacian
+from scipy.linalg import eigh
+from scipy.sparse import csc_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
+from threadpoolctl import threadpool_limits
+
+from coembed import sampling
+from coembed.annotations import Float
+from coembed.errors import NumericalError
+
+__all__ = ["N_NEIGHBORS", "eigenpairs", "laplacian"]
+
+N_NEIGHBORS = 30
+
+_SHIFT = -0.01  # negative: L - shift M is positive definite, so one factorisation is stable
+_DENSE_BELOW = 400  # points; ARPACK wants far fewer eigenpairs than points
+_EXACT_BELOW = 8_000  # points; with fewer the shorter way is not shorter
+_COARSE = 2_000  # points of the thinned cloud, twice as many for the largest
+_GUARD = 17  # further vectors in the block, for the sake of the last ones wanted
+
+
+def laplacian(
+    points: Float[np.ndarray, "n 3"], *, n_neighbors: int = N_NEIGHBORS, name: str = "shape"
+) -> tuple[csc_array, Float[np.ndarray, " n"]]:
+    """Weak, positive semi-definite point-cloud Laplacian and lumped mass, in the points' units.
+
+    Raises
+    ------
+    NumericalError
+        If the neighbourhoods are too degenerate for a triangulation.
+
+    References
+    ----------
+    [Sharp20]; library ``robust-laplacian``.
+    """
+    try:
+        weak, mass_matrix = robust_laplacian.point_cloud_laplacian(points, n_neighbors=n_neighbors)
+    except (RuntimeError, ValueError) as error:
+        raise NumericalError(
+            f"{name}: no Laplacian of {len(points)} points ({error}); "
+            "check that the points lie on a surface"
+        ) from error
+    mass = np.asarray(mass_matrix.diagonal())
+    weak = csc_array((weak + weak.T) / 2)
+    if not (np.isfinite(weak.data).all() and np.isfinite(mass).all() and mass.sum() > 0):
+        raise NumericalError(
+            f"{name}: the Laplacian of {len(points)} points is not finite or has no area; "
+            "check that the points lie on a surface"
+        )
+    # a point without area would make the generalised eigenproblem singular
+    return weak, np.maximum(mass, 1e-6 * mass.mean())
+
+
+def eigenpairs(
+    stiffness: csc_array,
+    mass: Float[np.ndarray, " n"],
+    n_eig: int,
+    *,
+    n_constant: int = 1,
+    points: Float[np.ndarray, "n 3"] | None = None,
+    name: str = "shape",
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
+    """Lowest eigenpairs of L Φ = M Φ Λ above the ``n_constant`` constants.
+
+    Shift-invert Lanczos on M^-1/2 L M^-1/2 with a shift below zero, from a fixed start vector;
+    dense for small shapes. ΦᵀMΦ = I; the largest entry of each eigenvector is positive.
+
+    Parameters
+    ----------
+    points
+        Where the Laplacian's points are, in any units. If given, large clouds take a shorter way,
+        twice as fast: eigenvectors of a thinned cloud, interpolated, then one inverse iteration
+        of the whole block with the full operator and a Rayleigh-Ritz step. It is exact to 0.1 %
+        for the lowest third of the eigenvalues, to 1 % for most, to 4 % for the last few.
+
+    Raises
+    ------
+    NumericalError
+        If the iteration does not converge.
+    """
+    n, wanted = len(mass), n_eig + n_constant
+    root = np.sqrt(mass)
+    half = diags_array(1 / root)
+    matrix = csc_array(half @ stiffness @ half)
+    # several BLAS threads make ARPACK's small products several times slower
+    with threadpool_limits(limits=1, user_api="blas"):
+        if n <= max(_DENSE_BELOW, 2 * wanted + 1):
+            evals, vectors = eigh(matrix.toarray(), subset_by_index=(0, wanted - 1))
+        elif points is None or n < max(_EXACT_BELOW, 100 * wanted):
+            evals, vectors = _lanczos(matrix, wanted, name)
+        else:
+            evals, vectors = _lifted(matrix, root, points, n_eig, name)
+            n_constant = 0
+    evecs = vectors / root[:, None]
+    evecs /= np.sqrt(mass @ evecs**2)
+    evecs, evals = evecs[:, n_constant:], np.maximum(evals[n_constant:], 0)
+    largest = np.abs(evecs).argmax(axis=0)
+    evecs *= np.sign(evecs[largest, np.arange(n_eig)])
+    return evals, np.ascontiguousarray(evecs)
+
+
+def _lanczos(
+    matrix: csc_array, wanted: int, name: str
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
+    n = matrix.shape[0]
+    inverse = LinearOperator(matrix.shape, matvec=_factor(matrix).solve, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    try:
+        # 1.4 times as many Lanczos vectors as eigenpairs: SciPy's default of twice is 1.6 x slower
+        size = min(n - 1, int(1.4 * wanted) + 1)
+        evals, vectors = eigsh(matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start, ncv=size)
+    except RuntimeError as error:  # ArpackError and ArpackNoConvergence
+        raise NumericalError(
+            f"{name}: no {wanted} eigenpairs of {n} points ({error}); ask for fewer eigenpairs"
+        ) from error
+    order = np.argsort(evals)
+    return evals[order], vectors[:, order]
+
+
+def _factor(matrix: csc_array) -> SuperLU:
+    return splu(
+        csc_array(matrix - _SHIFT * eye_array(matrix.shape[0])),
+        permc_spec="MMD_AT_PLUS_A",
+        options={"SymmetricMode": True},
+    )
+
+
+def _lifted(
+    matrix: csc_array,
+    root: Float[np.ndarray, " n"],
+    points: Float[np.ndarray, "n 3"],
+    n_eig: int,
+    name: str,
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
+    """Eigenpairs above the constants, from those of a thinned cloud."""
+    few = sampling.thin(points, _COARSE if len(points) < 50_000 else 2 * _COARSE)
+    weak, mass = laplacian(points[few], name=name)
+    scale = root @ root / mass.sum()  # both clouds with the same area
+    n_constant = connected_components(weak, directed=False, return_labels=False)
+    _, coarse = eigenpairs(weak, mass * scale, n_eig + _GUARD, n_constant=n_constant, name=name)
+    block = sampling.interpolation(points, points[few])(coarse) * root[:, None]
+    _, part = connected_components(matrix, directed=False)
+    constants = csc_array((root, (np.arange(len(root)), part)))
+    constants = constants / np.sqrt((constants.multiply(constants)).sum(axis=0))
+    block = _factor(matrix).solve(block)
+    block -= constants @ (constants.T @ block)
+    block /= np.linalg.norm(block, axis=0)
+    evals, turn = eigh(block.T @ (matrix @ block), block.T @ block)
+    return evals[:n_eig], block @ turn[:, :n_eig]
