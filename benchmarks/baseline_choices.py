@@ -17,7 +17,7 @@ import numpy as np
 from coembed import baselines, evaluation, geometry
 from coembed.functional import Basis
 from coembed.layouts import read_collection
-from coembed.matching import nearest
+from coembed.search import nearest
 
 RESULT = Path(__file__).parent / "results" / "baseline_choices.json"
 SETS = {"FAUST": ("faust_r", slice(80, 100)), "SCAPE": ("scape_r", slice(51, 71))}

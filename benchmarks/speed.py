@@ -21,7 +21,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import coembed
-from coembed import bodies, charts, files, matching
+from coembed import bodies, charts, files
 
 RESULT = Path(__file__).parent / "results" / "speed.json"
 CHART = Path(__file__).parent.parent / "docs" / "runtime"
@@ -46,7 +46,7 @@ def stages(n):
     other = coembed.prepare(shapes[1])
     phi, embed = best(lambda: model.embed(operators))
     psi = model.embed(other)
-    _, search = best(lambda: matching.nearest(phi, psi, similarity=model.config.similarity))
+    _, search = best(lambda: search.nearest(phi, psi, similarity=model.config.similarity))
     return {"points": n, "prepare": prepare, "embed": embed, "nearest": search}
 
 

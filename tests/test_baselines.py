@@ -8,7 +8,7 @@ from scipy.spatial import ConvexHull
 from coembed import baselines, geometry
 from coembed.errors import InputError, MissingExtraError
 from coembed.functional import Basis
-from coembed.matching import nearest
+from coembed.search import nearest
 from coembed.shapes import Shape
 
 

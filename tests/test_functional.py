@@ -3,7 +3,7 @@ import pytest
 
 from coembed import functional, geometry
 from coembed.functional import Basis
-from coembed.matching import nearest
+from coembed.search import nearest
 from coembed.shapes import Shape
 
 

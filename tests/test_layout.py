@@ -14,6 +14,7 @@ ORDER = [
     "annotations",
     "errors",
     "sampling",
+    "search",
     "spectrum",
     "shapes",
     "files",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coembed.geometry import prepare
     from coembed.matching import embed, match
     from coembed.model import CoupledEmbedding, ModelConfig, load, save
-    from coembed.shapes import Correspondence, Operators, Shape
+    from coembed.shapes import Correspondence, Embedding, Operators, Shape
     from coembed.training import TrainConfig, train
     from coembed.viewing import view
 
@@ -23,6 +23,7 @@ __all__ = [
     "CoembedError",
     "Correspondence",
     "CoupledEmbedding",
+    "Embedding",
     "ModelConfig",
     "Operators",
     "Shape",
@@ -46,7 +47,7 @@ _HOMES = {
     "geometry": ("prepare",),
     "matching": ("embed", "match"),
     "model": ("CoupledEmbedding", "ModelConfig", "load", "save"),
-    "shapes": ("Correspondence", "Operators", "Shape"),
+    "shapes": ("Correspondence", "Embedding", "Operators", "Shape"),
     "training": ("TrainConfig", "train"),
     "viewing": ("view",),
 }

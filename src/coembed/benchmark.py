@@ -25,8 +25,9 @@ from coembed.disturbances import Disturbance
 from coembed.errors import InputError
 from coembed.functional import Basis
 from coembed.layouts import Collection, Truth, read_collection
-from coembed.matching import embed, nearest
+from coembed.matching import embed
 from coembed.model import CoupledEmbedding
+from coembed.search import nearest
 from coembed.shapes import Shape
 
 __all__ = ["METHODS", "REFINEMENTS", "Settings", "Table", "bench"]
@@ -41,8 +42,9 @@ REFINEMENTS = ("none", "zoomout", "bijective-zoomout")
 _COUPLED_MODES = 50  # the paper's k
 _REFINING_MODES = 200
 _MAKERS = (
-    "shapes", "files", "geometry", "descriptors", "layers", "model", "matching", "evaluation",
-    "functional", "baselines", "disturbances", "layouts", "benchmark",
+    "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
+    "model", "matching", "evaluation", "functional", "baselines", "disturbances", "layouts",
+    "benchmark",
 )  # fmt: skip
 
 
@@ -219,7 +221,7 @@ def bench(
     per_shape = (time.perf_counter() - started) / len(used)
     started = time.perf_counter()
     targets = np.unique(chosen[:, 1]).tolist()
-    weights = _weights_of(model) if settings.method == "coe" else b""
+    weights = model.digest.encode() if settings.method == "coe" else b""
     _shared.update(
         model=model, weights=weights, settings=settings, collection=collection, known=known,
         cache=cache,
@@ -442,14 +444,6 @@ def _peak_mb() -> float:
     unit = 1 if sys.platform == "darwin" else 1024
     everyone = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(who).ru_maxrss for who in everyone) * unit / 1e6
-
-
-def _weights_of(model: CoupledEmbedding) -> bytes:
-    """Fingerprint of a network."""
-    digest = hashlib.sha256(json.dumps(asdict(model.config)).encode())
-    for array in model.parameters.values():
-        digest.update(array.tobytes())
-    return digest.digest()
 
 
 @once

@@ -12,7 +12,7 @@ from scipy.linalg import lstsq
 
 from coembed import evaluation
 from coembed.annotations import Float, Int
-from coembed.matching import nearest
+from coembed.search import nearest
 
 __all__ = ["Basis", "functional_map", "zoomout"]
 

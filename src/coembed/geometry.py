@@ -4,7 +4,7 @@ Takes a `Shape`, gives the `Operators` that the network reads. Everything runs i
 is deterministic: fixed start vector, fixed signs, an order of points that the file cannot change.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from coembed.shapes import MIN_POINTS, Array, Operators, Shape
 from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian
 
 __all__ = [
+    "DistinctPoints",
+    "distinct_points",
     "face_areas",
     "geodesics",
     "geodesics_method",
@@ -82,13 +84,9 @@ def prepare(
 
 
 def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
-    notes = []
-    points, rows, centre, size = _distinct(shape)
+    distinct = distinct_points(shape)
+    points, notes = distinct.points, list(distinct.notes)
     n = len(points)
-    if n < len(shape.points):
-        notes.append(
-            f"{len(shape.points) - n} repeated points share the answer of their first copy"
-        )
     if n_neighbors > n - 1:
         notes.append(f"neighbours lowered from {n_neighbors} to {n - 1}: {n} distinct points")
         n_neighbors = n - 1
@@ -117,9 +115,9 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
         evecs=evecs,
         grad_x=grad_x,
         grad_y=grad_y,
-        rows=rows,
-        centre=centre + shift * size,
-        scale=float(scale / size),
+        rows=distinct.rows,
+        centre=distinct.centre + shift * distinct.size,
+        scale=float(scale / distinct.size),
         notes=tuple(notes),
         name=shape.name,
     )
@@ -133,10 +131,35 @@ def _check_surface(shape: Shape, n: int, n_constant: int) -> None:
         )
 
 
-def _distinct(
-    shape: Shape,
-) -> tuple[Float[np.ndarray, "n 3"], Int[np.ndarray, " r"], Float[np.ndarray, " 3"], float]:
-    """Distinct points in an order of their own, in a unit box; the row of each file row in them."""
+@dataclass(frozen=True, eq=False)
+class DistinctPoints:
+    """Each point of a shape once, in an order that depends on the points alone.
+
+    Parameters
+    ----------
+    points
+        Along a space-filling curve, in a unit box: ``(shape.points - centre) / size``.
+    rows
+        For each row of the shape, its row in ``points``.
+    notes
+        What was changed on the way in, one sentence each.
+    """
+
+    points: Float[np.ndarray, "n 3"]
+    rows: Int[np.ndarray, " r"]
+    centre: Float[np.ndarray, " 3"]
+    size: float
+    notes: tuple[str, ...]
+
+
+def distinct_points(shape: Shape) -> DistinctPoints:
+    """Each point of a shape once.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than `MIN_POINTS`.
+    """
     if len(shape.points) < MIN_POINTS:
         raise InputError(
             f"{shape.name}: at least {MIN_POINTS} points are needed; got {len(shape.points)}"
@@ -155,7 +178,11 @@ def _distinct(
         )
     rows = np.empty(len(order), dtype=np.int64)
     rows[order] = np.cumsum(new) - 1
-    return (ordered[new] - centre) / size, rows, centre, size
+    repeated = len(order) - int(new.sum())
+    notes = (f"{repeated} repeated points share the answer of their first copy",)
+    return DistinctPoints(
+        (ordered[new] - centre) / size, rows, centre, size, notes if repeated else ()
+    )
 
 
 def _curve_order(

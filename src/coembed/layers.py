@@ -15,6 +15,8 @@ from coembed.shapes import Array, Operators
 __all__ = ["attention", "cross_attention", "extractor", "linear"]
 
 Parameters = Mapping[str, Array]
+Landmarks = tuple[Array, Array]
+"""Rows that stand for all of a shape, and how many points each stands for."""
 
 _CHUNK = 512  # rows; a chunk of every intermediate array stays in the processor's cache
 
@@ -110,32 +112,53 @@ def _relu(x: Float[Array, "n c"]) -> Float[Array, "n c"]:
 
 
 def cross_attention(
-    parameters: Parameters, x: Float[Array, "n d"], y: Float[Array, "m d"], *, n_heads: int
+    parameters: Parameters,
+    x: Float[Array, "n d"],
+    y: Float[Array, "m d"],
+    *,
+    n_heads: int,
+    landmarks: tuple[Landmarks, Landmarks] | None = None,
 ) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
     """Refine two intermediate embeddings by one layer of cross-attention.
 
     x <- x + MLP([x, attention(x, y)]), then y <- y + MLP([y, attention(y, x)]) with the x just
     updated, so the order of the two shapes matters.
 
+    Parameters
+    ----------
+    landmarks
+        Of x and of y: rows that stand for all, and how many points each stands for. Attention
+        then looks at these only, each counted as often as it stands for a point, in time linear
+        in n and m.
+
     References
     ----------
     [Zeng25] sec. 4.1; the block is that of [Attaiki21].
     """
+    of_x, of_y = (None, None) if landmarks is None else landmarks
     x, y = linear(parameters, "refiner.first", x), linear(parameters, "refiner.first", y)
-    x = x + _message(parameters, x, y, n_heads)
-    y = y + _message(parameters, y, x, n_heads)
+    x = x + _message(parameters, x, y, n_heads, of_y)
+    y = y + _message(parameters, y, x, n_heads, of_x)
     return linear(parameters, "refiner.last", x), linear(parameters, "refiner.last", y)
 
 
 def _message(
-    parameters: Parameters, x: Float[Array, "n c"], y: Float[Array, "m c"], n_heads: int
+    parameters: Parameters,
+    x: Float[Array, "n c"],
+    y: Float[Array, "m c"],
+    n_heads: int,
+    landmarks: Landmarks | None,
 ) -> Float[Array, "n c"]:
     xp = array_namespace(x)
+    counts = None
+    if landmarks is not None:
+        y, counts = y[landmarks[0]], landmarks[1]
     query, key, value = (
         linear(parameters, f"refiner.{part}", signal)
         for part, signal in (("query", x), ("key", y), ("value", y))
     )
-    merged = linear(parameters, "refiner.merge", attention(query, key, value, n_heads=n_heads))
+    message = attention(query, key, value, n_heads=n_heads, counts=counts)
+    merged = linear(parameters, "refiner.merge", message)
     hidden = linear(parameters, "refiner.mlp.0", xp.concat([x, merged], axis=1))
     centred = hidden - xp.mean(hidden, axis=0, keepdims=True)
     variance = xp.mean(centred * centred, axis=0, keepdims=True)
@@ -148,22 +171,24 @@ def attention(
     value: Float[Array, "m c"],
     *,
     n_heads: int,
+    counts: Float[Array, " m"] | None = None,
 ) -> Float[Array, "n c"]:
-    """softmax(Q Kᵀ / sqrt(c / h)) V per head, in memory linear in n and m.
+    """softmax(Q Kᵀ / sqrt(c / h) + log counts) V per head, in memory linear in n and m.
 
     Each head owns a contiguous run of channels. Torch runs its fused kernel; NumPy takes the
     queries in chunks.
     """
     xp = array_namespace(query)
     width = query.shape[1] // n_heads
+    bias = None if counts is None else xp.log(counts)[None, :]
     if is_torch_array(query):
         from torch.nn.functional import scaled_dot_product_attention
 
         query, key, value = (
             part.reshape(1, -1, n_heads, width).transpose(1, 2) for part in (query, key, value)
         )
-        merged = scaled_dot_product_attention(query, key, value).transpose(1, 2)
-        return merged.reshape(-1, n_heads * width)
+        merged = scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return merged.transpose(1, 2).reshape(-1, n_heads * width)
     heads = []
     for head in range(n_heads):
         channels = slice(head * width, (head + 1) * width)
@@ -171,6 +196,8 @@ def attention(
         chunks = []
         for start in range(0, query.shape[0], _CHUNK):
             scores = query[start : start + _CHUNK, channels] @ keys / width**0.5
+            if bias is not None:
+                scores = scores + bias
             weights = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
             chunks.append(weights @ values / xp.sum(weights, axis=1, keepdims=True))
         heads.append(xp.concat(chunks, axis=0))

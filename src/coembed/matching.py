@@ -1,38 +1,86 @@
-"""Embeddings to correspondences: nearest neighbours, and the whole way from two shapes.
+"""Embeddings to correspondences: the whole way from two shapes to the rows of their files.
 
-Takes a model and two shapes, gives a `Correspondence` in the rows of the files.
+Takes a model and two shapes (or their embeddings), gives a `Correspondence`.
 """
 
 import hashlib
 import platform
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from coembed import __version__, geometry
+from coembed import __version__, geometry, sampling
 from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
+from coembed.layers import Landmarks
 from coembed.model import CoupledEmbedding
-from coembed.shapes import Correspondence, Operators, Shape
+from coembed.search import Cells, Partition, nearest
+from coembed.shapes import MIN_POINTS, Correspondence, Embedding, Shape
 
-__all__ = ["embed", "match", "nearest"]
+__all__ = ["POINTS", "EmbeddedCorrespondence", "embed", "match"]
 
-_CHUNK = 256  # rows of the distance matrix that exist at a time
+POINTS = 20_000
+"""Points of a shape that the network looks at, if it has more and nothing else is asked for."""
+
 _CYCLE = 0.06  # in sqrt(area): where the way back ends this far off, the score is 1/e
+_BRUTE = 8_000  # points of both shapes up to which every pair is looked at
+_IN_A_CELL, _PARENTS, _MIDDLES = 50, 5_000, 5_000  # points; cells of either kind
+_ASKED = 200  # queries whose answers are compared with an exact search
+_LANDMARKS_ABOVE, _LANDMARKS = 10_000, 2_000  # points, for cross-attention
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedCorrespondence(Correspondence):
+    """A correspondence that still holds both embeddings, and so can answer for more points.
+
+    Parameters
+    ----------
+    embeddings
+        Of source and target, as they were matched.
+    """
+
+    embeddings: tuple[Embedding, Embedding] = field(kw_only=True)
+
+    def apply(self, points: Float[np.ndarray, "q 3"]) -> Int[np.ndarray, " q"]:
+        """Target rows for further points of the source, in the source file's frame and units.
+
+        Each takes the embedding interpolated from the four nearest source points.
+
+        Raises
+        ------
+        InputError
+            If the points are not finite numbers of shape (q, 3).
+        """
+        source, target = self.embeddings
+        placed = (Shape(points, name="further points").points - source.centre) * source.scale
+        carried = sampling.interpolation(placed, source.points)
+        everywhere = source.at(np.arange(len(source.points)))
+        queries, near = carried(everywhere), carried.nearest[:, 0]
+        if len(target.points) <= _BRUTE:
+            found = nearest(queries, target.values, similarity=source.similarity)
+        else:
+            whole = _partition(source)
+            own = Partition.of(whole.cell[near], whole.parent[whole.cell[near]])
+            cells = Cells(target.at, _partition(target), source.similarity)
+            found = cells.find(queries.__getitem__, own)
+        return target.first_rows()[found]
 
 
 def match(
     model: CoupledEmbedding,
-    source: Shape,
-    target: Shape,
+    source: Shape | Embedding,
+    target: Shape | Embedding,
     *,
     coupled: bool = False,
+    points: int | None = POINTS,
     cache: Path | None = None,
     jobs: int = 1,
-) -> Correspondence:
+    report: Callable[[str], None] = lambda _: None,
+) -> EmbeddedCorrespondence:
     """For every source point its target point: the nearest one in the embedding.
 
     Parameters
@@ -40,20 +88,30 @@ def match(
     model
         From `load`. The shapes should stand as its training shapes did (the shipped weights
         expect y up, facing +z); a turn of 20 degrees does no harm.
+    source, target
+        Shapes, or what `embed` made of them with the same model.
     coupled
         Refine the pair's embeddings by cross-attention first, as in the paper; by default each
-        shape is embedded alone, as the released code does at test.
+        shape is embedded alone, as the released code does at test. Above 10,000 points attention
+        looks at 2,000 landmarks of each shape.
+    points
+        Of larger shapes the network looks at a sample of so many points, evenly spread, and the
+        embedding is interpolated to the others; None: at all. Every row is answered either way.
     cache
         Folder for operators, see `prepare`.
     jobs
         2 prepares and embeds the two shapes at the same time, the second one in a forked process;
         the result is the same. For programs of one thread only, such as the command line.
+    report
+        Called with a word at the beginning of each stage: "embed", "match".
 
     Returns
     -------
     Target rows in source order. The score of a match is exp(-(d / 0.06)²), d being the distance
     on the source, in units of sqrt(area), between the point and where the target point's own
-    nearest neighbour leads back to.
+    nearest neighbour leads back to. Above 8,000 points the search looks at the likely part of
+    the target only (the record says how often it finds the same as a full one), and d is taken
+    between the middles of 5,000 cells of each shape.
 
     References
     ----------
@@ -62,18 +120,15 @@ def match(
     if coupled:
         model.check_coupled()
     started = time.perf_counter()
-    pair = _embedded_pair(model, (source, target), cache, jobs)
-    embeddings = (pair[0].embedding, pair[1].embedding)
+    report("embed")
+    pair = _embedded_pair(model, (source, target), points, cache, jobs)
+    report("match")
     refining = time.perf_counter()
     if coupled:
-        embeddings = model.couple(*embeddings)
+        pair = _coupled(model, *pair)
     searching = time.perf_counter()
-    similarity = model.config.similarity
-    there = nearest(embeddings[0], embeddings[1], similarity=similarity)
-    back = nearest(embeddings[1], embeddings[0], similarity=similarity)
-    points, rows = pair[0].operators.points, pair[0].operators.rows
-    returned = np.linalg.norm(points - points[back[there]], axis=1)
-    score = np.exp(-((returned / _CYCLE) ** 2))
+    there, off, recall = _found(*pair)
+    score = np.exp(-((off / _CYCLE) ** 2))
     ended = time.perf_counter()
     seconds = {
         "prepare": pair[0].seconds[0] + pair[1].seconds[0],
@@ -81,77 +136,129 @@ def match(
         "match": ended - searching,
         "total": ended - started,
     }
-    record = _record(model, (source, target), pair, coupled, seconds)
-    p2p = _first_rows(pair[1].operators)[there][rows]
-    return Correspondence(p2p, score[rows], len(target.points), record)
+    record = _record(model, pair, {"coupled": coupled, "search_recall": recall}, seconds)
+    rows = pair[0].rows
+    return EmbeddedCorrespondence(
+        pair[1].first_rows()[there][rows], score[rows], len(pair[1].rows), record, embeddings=pair
+    )
 
 
 def embed(
-    model: CoupledEmbedding, shape: Shape, *, cache: Path | None = None
-) -> Float[np.ndarray, "n d"]:
-    """Embedding of every point of a shape, in the rows of its file."""
-    one = _embedded(model, shape, cache)
-    return one.embedding[one.operators.rows]
+    model: CoupledEmbedding,
+    shape: Shape,
+    *,
+    points: int | None = POINTS,
+    cache: Path | None = None,
+) -> Embedding:
+    """Embedding of a shape: ``np.asarray(embed(...))`` has a row for each row of its file.
 
-
-def nearest(
-    source: Float[np.ndarray, "n d"], target: Float[np.ndarray, "m d"], *, similarity: str = "l2"
-) -> Int[np.ndarray, " n"]:
-    """Row of the nearest target embedding for each source embedding; the first among equals.
-
-    ``"l2"``: least Euclidean distance; ``"cosine"``: least angle. Memory is linear in n and m.
+    Parameters
+    ----------
+    points, cache
+        As in `match`.
     """
-    if similarity not in ("l2", "cosine"):
-        raise InputError(f"similarity must be l2 or cosine; got {similarity!r}")
-    if similarity == "cosine":
-        source, target = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (source, target))
-    # least distance and largest x.y - |y|²/2 are the same; for unit rows |y|² is constant
-    half_square = None if similarity == "cosine" else (target * target).sum(axis=1) / 2
-    found = np.empty(len(source), dtype=np.int64)
-    for start in range(0, len(source), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        closeness = source[rows] @ target.T
-        if half_square is not None:
-            closeness -= half_square
-        found[rows] = closeness.argmax(axis=1)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Embedded:
-    """A shape's embedding, its operators without the large arrays, and seconds for the two."""
-
-    embedding: Float[np.ndarray, "n d"]
-    operators: Operators
-    seconds: tuple[float, float]
-
-
-def _embedded(model: CoupledEmbedding, shape: Shape, cache: Path | None) -> _Embedded:
+    if points is not None and points < MIN_POINTS:
+        raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
+    if points is not None and points < len(shape.points):
+        distinct = geometry.distinct_points(shape)
+        if points < len(distinct.points):
+            return _sampled(model, shape, distinct, points, cache)
     started = time.perf_counter()
     operators = geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache)
     prepared = time.perf_counter()
-    embedding = np.asarray(model.embed(operators))
-    seconds = (prepared - started, time.perf_counter() - prepared)
-    none = np.empty((len(embedding), 0))
-    slim = replace(operators, evecs=none, grad_x=none, grad_y=none, evals=np.empty(0))
-    return _Embedded(embedding, slim, seconds)
+    return Embedding(
+        values=np.asarray(model.embed(operators)),
+        sample=np.arange(len(operators.points)),
+        interpolation=None,
+        points=operators.points,
+        rows=operators.rows,
+        centre=operators.centre,
+        scale=operators.scale,
+        notes=operators.notes,
+        seconds=(prepared - started, time.perf_counter() - prepared),
+        **_facts(model, shape),
+    )
+
+
+def _sampled(
+    model: CoupledEmbedding,
+    shape: Shape,
+    distinct: geometry.DistinctPoints,
+    n: int,
+    cache: Path | None,
+) -> Embedding:
+    started = time.perf_counter()
+    points = distinct.points
+    sample = sampling.thin(points, n)
+    operators = geometry.prepare(
+        Shape(points[sample], name=shape.name), n_eig=model.config.n_eig, cache=cache
+    )
+    interpolation = sampling.interpolation(points, points[sample])
+    prepared = time.perf_counter()
+    note = (
+        f"the network looked at {len(sample)} of {len(points)} distinct points; the embeddings of "
+        "the others are interpolated"
+    )
+    return Embedding(
+        values=np.asarray(model.embed(operators))[operators.rows],
+        sample=sample,
+        interpolation=interpolation,
+        points=(points - operators.centre) * operators.scale,
+        rows=distinct.rows,
+        centre=distinct.centre + operators.centre * distinct.size,
+        scale=operators.scale / distinct.size,
+        notes=(*distinct.notes, note, *operators.notes),
+        seconds=(prepared - started, time.perf_counter() - prepared),
+        **_facts(model, shape),
+    )
+
+
+def _facts(model: CoupledEmbedding, shape: Shape) -> dict[str, str]:
+    return {
+        "name": shape.name,
+        "sha256": hashlib.sha256(shape.points.tobytes()).hexdigest(),
+        "weights": model.digest,
+        "similarity": model.config.similarity,
+    }
+
+
+def _embedded(
+    model: CoupledEmbedding, shape: Shape | Embedding, points: int | None, cache: Path | None
+) -> Embedding:
+    if isinstance(shape, Shape):
+        return embed(model, shape, points=points, cache=cache)
+    if shape.weights != model.digest:
+        raise InputError(
+            f"{shape.name}: was embedded with other weights than those to match with; "
+            "name the same weights, or embed it again"
+        )
+    return shape
 
 
 def _embedded_pair(
-    model: CoupledEmbedding, shapes: tuple[Shape, Shape], cache: Path | None, jobs: int
-) -> tuple[_Embedded, _Embedded]:
-    if jobs == 1:
-        return _embedded(model, shapes[0], cache), _embedded(model, shapes[1], cache)
+    model: CoupledEmbedding,
+    shapes: tuple[Shape | Embedding, Shape | Embedding],
+    points: int | None,
+    cache: Path | None,
+    jobs: int,
+) -> tuple[Embedding, Embedding]:
+    if jobs == 1 or any(isinstance(shape, Embedding) for shape in shapes):
+        return (
+            _embedded(model, shapes[0], points, cache),
+            _embedded(model, shapes[1], points, cache),
+        )
     from multiprocessing import get_context
 
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_send_embedded, args=(sending, model, shapes[1], cache))
+    process = context.Process(
+        target=_send_embedded, args=(sending, model, shapes[1], points, cache)
+    )
     process.start()
     sending.close()  # so that the end of the process ends the waiting below
     try:
-        first = _embedded(model, shapes[0], cache)
+        first = _embedded(model, shapes[0], points, cache)
         second = receiving.recv()
     except EOFError as error:
         raise NumericalError(
@@ -167,37 +274,111 @@ def _embedded_pair(
     return first, second
 
 
-def _send_embedded(sending: Any, model: CoupledEmbedding, shape: Shape, cache: Path | None) -> None:
+def _send_embedded(
+    sending: Any,
+    model: CoupledEmbedding,
+    shape: Shape | Embedding,
+    points: int | None,
+    cache: Path | None,
+) -> None:
     try:
-        sending.send(_embedded(model, shape, cache))
+        sending.send(_embedded(model, shape, points, cache))
     except Exception as error:  # it is raised again where the result is awaited
         sending.send(error)
 
 
-def _first_rows(operators: Operators) -> Int[np.ndarray, " n"]:
-    """For each distinct point the first row of the shape that holds it."""
-    first = np.empty(len(operators.mass), dtype=np.int64)
-    first[operators.rows[::-1]] = np.arange(len(operators.rows))[::-1]
-    return first
+def _coupled(
+    model: CoupledEmbedding, source: Embedding, target: Embedding
+) -> tuple[Embedding, Embedding]:
+    """The pair refined by cross-attention, through landmarks if it is large."""
+    landmarks = None
+    if max(len(source.values), len(target.values)) > _LANDMARKS_ABOVE:
+        landmarks = (_landmarks(source), _landmarks(target))
+    refined = model.couple(source.values, target.values, landmarks=landmarks)
+    return replace(source, values=refined[0]), replace(target, values=refined[1])
+
+
+def _landmarks(embedding: Embedding) -> Landmarks:
+    points = embedding.points[embedding.sample]
+    chosen = sampling.thin(points, _LANDMARKS)
+    nearest_one = sampling.interpolation(points, points[chosen], k=1).nearest[:, 0]
+    counts = np.bincount(nearest_one, minlength=len(chosen))
+    return chosen, counts.astype(embedding.values.dtype)
+
+
+def _found(
+    source: Embedding, target: Embedding
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], float]:
+    """For each source point its target point, how far off the way back ends, and the recall."""
+    points, similarity = source.points, source.similarity
+    if max(len(points), len(target.points)) <= _BRUTE:
+        there = nearest(source.values, target.values, similarity=similarity)
+        hit, which = np.unique(there, return_inverse=True)
+        back = nearest(target.values[hit], source.values, similarity=similarity)[which]
+        return there, np.linalg.norm(points - points[back], axis=1), 1.0
+    cells = Cells(target.at, _partition(target), similarity)
+    there = cells.find(source.at, _partition(source))
+    cell, middle = _cells(source, _MIDDLES)
+    cell_there, middle_there = _cells(target, _MIDDLES)
+    back = nearest(target.at(middle_there), source.at(middle), similarity=similarity)
+    off = np.linalg.norm(points[middle[cell]] - points[middle[back[cell_there[there]]]], axis=1)
+    return there, off, _recall(source, target, there)
+
+
+def _recall(source: Embedding, target: Embedding, there: Int[np.ndarray, " n"]) -> float:
+    """Share of a few source points for which a full search finds what was found."""
+    asked = np.linspace(0, len(source.points) - 1, _ASKED).astype(np.int64)
+    queries, similarity = source.at(asked), source.similarity
+    rivals = [there[asked]]
+    for start in range(0, len(target.points), _BRUTE):  # all of the target, but not at a time
+        rows = np.arange(start, min(start + _BRUTE, len(target.points)))
+        rivals.append(rows[nearest(queries, target.at(rows), similarity=similarity)])
+    alike = [
+        nearest(queries[i : i + 1], target.at(rows), similarity=similarity)[0] == 0
+        for i, rows in enumerate(np.stack(rivals, axis=1))
+    ]
+    return round(float(np.mean(alike)), 3)
+
+
+def _partition(embedding: Embedding) -> Partition:
+    """Cells of about 50 points, in larger ones."""
+    n, m = len(embedding.points), len(embedding.sample)
+    cell, _ = _cells(embedding, n // _IN_A_CELL)
+    parent, _ = _cells(embedding, _PARENTS)
+    if embedding.interpolation is not None and n // _IN_A_CELL > 2 * m:
+        # more cells wanted than points sampled: part theirs by the second nearest
+        first, second = embedding.interpolation.nearest[:, :2].T.astype(np.int64)
+        cell = first * m + second
+    return Partition.of(cell, parent)
+
+
+def _cells(embedding: Embedding, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " c"]]:
+    """About ``n`` cells of neighbouring points: the cell of each, the middle point of each cell."""
+    points = embedding.points[embedding.sample]
+    few = sampling.thin(points, n)
+    cell = sampling.interpolation(points, points[few], k=1).nearest[:, 0]
+    if embedding.interpolation is not None:
+        cell = cell[embedding.interpolation.nearest[:, 0]]
+    return cell, embedding.sample[few]
 
 
 def _record(
     model: CoupledEmbedding,
-    shapes: tuple[Shape, Shape],
-    embedded: tuple[_Embedded, _Embedded],
-    coupled: bool,
+    embedded: tuple[Embedding, Embedding],
+    settings: dict[str, Any],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
     inputs = [
         {
-            "name": shape.name,
-            "rows": len(shape.points),
-            "sha256": hashlib.sha256(shape.points.tobytes()).hexdigest(),
-            "changes": list(one.operators.notes),
-            "centre": one.operators.centre.tolist(),
-            "scale": one.operators.scale,
+            "name": one.name,
+            "rows": len(one.rows),
+            "looked_at": len(one.sample),
+            "sha256": one.sha256,
+            "changes": list(one.notes),
+            "centre": one.centre.tolist(),
+            "scale": one.scale,
         }
-        for shape, one in zip(shapes, embedded, strict=True)
+        for one in embedded
     ]
     return {
         "coembed": __version__,
@@ -207,6 +388,6 @@ def _record(
         "target": inputs[1],
         "weights": model.info.get("name", ""),
         "model": asdict(model.config),
-        "coupled": coupled,
+        **settings,
         "seconds": {stage: round(value, 3) for stage, value in seconds.items()},
     }

@@ -4,6 +4,7 @@ Puts the blocks of `coembed.layers` together. A `CoupledEmbedding` is a config, 
 NumPy arrays and what is known about them; one ``.safetensors`` file holds all three.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -19,6 +20,7 @@ from safetensors.numpy import save as to_bytes
 from coembed import files, layers
 from coembed.annotations import Float
 from coembed.errors import FileFormatError, InputError, WeightsError
+from coembed.layers import Landmarks
 from coembed.shapes import Array, Operators
 
 __all__ = ["CoupledEmbedding", "ModelConfig", "initial_parameters", "load", "save"]
@@ -104,6 +106,14 @@ class CoupledEmbedding:
                     f"got {tuple(self.parameters[name].shape)}"
                 )
 
+    @property
+    def digest(self) -> str:
+        """Fingerprint of form and parameters."""
+        digest = hashlib.sha256(json.dumps(asdict(self.config)).encode())
+        for name in sorted(self.parameters):
+            digest.update(np.ascontiguousarray(self.parameters[name]).tobytes())
+        return digest.hexdigest()
+
     def embed(self, operators: Operators) -> Float[Array, "n d"]:
         """Intermediate embedding of one shape: what matching uses by default."""
         operators = in_backend_of(operators, self.parameters["extractor.first.weight"])
@@ -131,11 +141,17 @@ class CoupledEmbedding:
         return self.couple(self.embed(source), self.embed(target))
 
     def couple(
-        self, source: Float[Array, "n d"], target: Float[Array, "m d"]
+        self,
+        source: Float[Array, "n d"],
+        target: Float[Array, "m d"],
+        *,
+        landmarks: tuple[Landmarks, Landmarks] | None = None,
     ) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-        """Refine two intermediate embeddings by cross-attention."""
+        """Refine two intermediate embeddings by cross-attention, through landmarks if given."""
         self.check_coupled()
-        return layers.cross_attention(self.parameters, source, target, n_heads=self.config.n_heads)
+        return layers.cross_attention(
+            self.parameters, source, target, n_heads=self.config.n_heads, landmarks=landmarks
+        )
 
     def check_coupled(self) -> None:
         """Raise `WeightsError` if these weights hold no cross-attention."""

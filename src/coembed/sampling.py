@@ -9,7 +9,7 @@ from coembed.annotations import Float, Int
 
 __all__ = ["Interpolation", "interpolation", "thin"]
 
-_ROUNDS = 12
+_ROUNDS = 20
 
 
 def thin(points: Float[np.ndarray, "n 3"], n: int) -> Int[np.ndarray, " m"]:
@@ -23,9 +23,9 @@ def thin(points: Float[np.ndarray, "n 3"], n: int) -> Int[np.ndarray, " m"]:
         return np.arange(len(points))
     low = points.min(axis=0)
     size = float((points - low).max())
-    least, most = size / 2**20, size  # edges that give too many and few enough cells
+    least, most = size / 2**20, 1.001 * size  # edges that give too many and few enough cells
     edge, count = size / np.sqrt(n), 0
-    for _ in range(_ROUNDS):
+    for round_ in range(_ROUNDS):
         cell = np.sort(_cells(points, low, edge))
         count = 1 + int(np.count_nonzero(cell[1:] != cell[:-1]))
         if count <= n:
@@ -34,9 +34,10 @@ def thin(points: Float[np.ndarray, "n 3"], n: int) -> Int[np.ndarray, " m"]:
                 break
         else:
             least = edge
-        # on a surface the number of cells goes with 1 / edge²
+        # on a surface the number of cells goes with 1 / edge²; halving is slower but sure
         guess = edge * np.sqrt(count / (0.985 * n))
-        edge = guess if least < guess < most else np.sqrt(least * most)
+        sure = round_ >= 4 or not least < guess < most
+        edge = np.sqrt(least * most) if sure else guess
     if count < 0.9 * n:  # a clump far smaller than the whole: no grid parts it
         return np.linspace(0, len(points) - 1, n).astype(np.int64)
     return _nearest_centres(points, low, most)
@@ -82,16 +83,17 @@ class Interpolation:
     def __init__(self, nearest: Int[np.ndarray, "n j"], weights: Float[np.ndarray, "n j"]) -> None:
         self.nearest, self.weights = nearest, weights
 
-    def __call__(self, values: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n d"]:
-        """Interpolate, in the precision of ``values``."""
+    def __call__(
+        self, values: Float[np.ndarray, "m d"], rows: Int[np.ndarray, " r"] | None = None
+    ) -> Float[np.ndarray, "r d"]:
+        """Interpolate, to some of the points or to all, in the precision of ``values``."""
         from scipy.sparse import csr_array
 
-        n, j = self.nearest.shape
-        starts = np.arange(n + 1, dtype=self.nearest.dtype) * j
-        matrix = csr_array(
-            (self.weights.astype(values.dtype).ravel(), self.nearest.ravel(), starts),
-            shape=(n, len(values)),
-        )
+        chosen = slice(None) if rows is None else rows
+        nearest, weights = self.nearest[chosen], self.weights[chosen].astype(values.dtype)
+        n, j = nearest.shape
+        starts = np.arange(n + 1, dtype=nearest.dtype) * j
+        matrix = csr_array((weights.ravel(), nearest.ravel(), starts), shape=(n, len(values)))
         return matrix @ values
 
 
@@ -105,6 +107,6 @@ def interpolation(
     distance, nearest = cKDTree(others).query(points, k=range(1, k + 1))
     squared = distance * distance
     # a point that is one of the others takes that one's value alone
-    weights = 1 / np.maximum(squared, 1e-12 * np.maximum(squared[:, -1:], 1e-300))
+    weights = 1 / np.maximum(squared, 1e-12 * np.maximum(squared[:, -1:], 1e-200))
     weights /= weights.sum(axis=1, keepdims=True)
     return Interpolation(nearest.astype(np.int32), weights.astype(np.float32))

@@ -11,8 +11,9 @@ from scipy.sparse import csc_array
 
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
+from coembed.sampling import Interpolation
 
-__all__ = ["MIN_POINTS", "Array", "Correspondence", "Operators", "Shape"]
+__all__ = ["MIN_POINTS", "Array", "Correspondence", "Embedding", "Operators", "Shape"]
 
 Array = Any
 """An array of the running back end: NumPy for inference, torch for training."""
@@ -117,6 +118,68 @@ class Operators:
     scale: float = 1.0
     notes: tuple[str, ...] = ()
     name: str = "shape"
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """A shape's embedding: all that matching needs to know of it.
+
+    ``np.asarray(embedding)`` is the embedding of every row of the shape. The network may have
+    looked at a sample of the points only; the others' values are interpolated when asked for.
+
+    Parameters
+    ----------
+    values
+        Embeddings of the sample.
+    sample
+        Rows of ``points`` that the network has looked at.
+    interpolation
+        From ``values`` to all ``points``; None if the sample is all of them.
+    points
+        Distinct points, centred and scaled so that the area is 1.
+    rows
+        For each row of the shape, its row in ``points``.
+    centre, scale
+        ``points = (shape.points - centre) * scale``.
+    name, sha256
+        What messages call the shape, and the digest of its points.
+    weights, similarity
+        Digest of the network, and what a near neighbour means for it.
+    notes
+        What was changed on the way in, one sentence each.
+    seconds
+        For operators and network.
+    """
+
+    values: Float[np.ndarray, "m d"]
+    sample: Int[np.ndarray, " m"]
+    interpolation: Interpolation | None
+    points: Float[np.ndarray, "n 3"]
+    rows: Int[np.ndarray, " r"]
+    centre: Float[np.ndarray, " 3"]
+    scale: float
+    name: str
+    sha256: str
+    weights: str
+    similarity: str
+    notes: tuple[str, ...] = ()
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+    def at(self, rows: Int[np.ndarray, " q"]) -> Float[np.ndarray, "q d"]:
+        """Embedding of some of the distinct points."""
+        if self.interpolation is None:
+            return self.values[rows]
+        return self.interpolation(self.values, rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        everywhere = self.at(np.arange(len(self.points)))
+        return everywhere[self.rows].astype(dtype or self.values.dtype, copy=False)
+
+    def first_rows(self) -> Int[np.ndarray, " n"]:
+        """For each distinct point the first row of the shape that holds it."""
+        first = np.empty(len(self.points), dtype=np.int64)
+        first[self.rows[::-1]] = np.arange(len(self.rows))[::-1]
+        return first
 
 
 @dataclass(frozen=True, eq=False)

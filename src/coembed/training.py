@@ -19,7 +19,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
-from coembed import __version__, descriptors, files, losses, matching
+from coembed import __version__, descriptors, files, losses, search
 from coembed.annotations import Float
 from coembed.datasets import Example
 from coembed.errors import InputError, MissingExtraError, NumericalError, WeightsError
@@ -353,10 +353,8 @@ def _validate(
     model = CoupledEmbedding(config.model, _arrays(parameters))
     embeddings = [model.embed(example.operators) for example in validation]
     for i in range(len(validation) - 1):
-        nearest = matching.nearest(
-            embeddings[i], embeddings[i + 1], similarity=config.model.similarity
-        )
-        off = places[i] - places[i + 1][nearest]
+        found = search.nearest(embeddings[i], embeddings[i + 1], similarity=config.model.similarity)
+        off = places[i] - places[i + 1][found]
         errors.append(float(np.linalg.norm(off, axis=1).mean()))
     return float(np.mean(errors))
 
