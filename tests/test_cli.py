@@ -93,6 +93,44 @@ def test_match_says_what_it_changed_on_the_way_in(call, folder, tmp_path):
     assert "150 repeated points share the answer of their first copy" in err
 
 
+def test_embeddings_are_matched_like_their_shapes(call, tmp_path):
+    weights = ("--weights", "tiny.safetensors")
+    for name in ("cat", "lion"):
+        out = tmp_path / f"{name}.npz"
+        code, printed, err = call("embed", f"{name}.ply", "--out", out, *weights)
+        assert code == 0, err
+        assert "looked at  150" in printed
+    one = tmp_path / "one.txt"
+    other = tmp_path / "other.txt"
+    assert call("match", "cat.ply", "lion.ply", "--out", one, *weights)[0] == 0
+    pair = (tmp_path / "cat.npz", tmp_path / "lion.npz")
+    assert call("match", *pair, "--out", other, *weights)[0] == 0
+    assert one.read_bytes() == other.read_bytes()
+    code, _, err = call("match", *pair, "--out", tmp_path / "third.txt")
+    assert code == 1
+    assert "was embedded with other weights" in err
+
+
+def test_points_and_memory_are_numbers_with_units(call, tmp_path):
+    words = ("match", "cat.ply", "lion.ply", "--weights", "tiny.safetensors")
+    for number, text in enumerate(("0.1k", "100", "full", "1m")):
+        out = tmp_path / f"{number}.txt"
+        assert call(*words, "--out", out, "--points", text, "--max-memory", "2GB")[0] == 0
+        looked_at = json.loads((tmp_path / f"{number}.txt.json").read_text())["source"]["looked_at"]
+        assert (looked_at == 150) == (text in ("full", "1m"))
+    code, _, err = call(*words, "--out", tmp_path / "no.txt", "--max-memory", "10MB")
+    assert code == 1
+    assert "needs about" in err
+
+
+def test_a_long_match_says_how_long(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "LONG", 0)
+    words = ("match", "cat.ply", "lion.ply", "--weights", "tiny.safetensors")
+    code, _, err = call(*words, "--out", tmp_path / "a.txt")
+    assert code == 0
+    assert "about 0 s and 0.1 GB" in err
+
+
 def test_evaluate_with_a_map_and_with_two_vts(call):
     for truth in (
         ("--truth", "map.txt"),
@@ -369,6 +407,9 @@ MISUSES = {
     "half a pair": ("bench", ".", "--pairs", "1.5"),
     "negative pairs": ("bench", ".", "--pairs", "-1"),
     "half a point": ("bench", ".", "--resample", "1.5"),
+    "odd points": ("match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--points", "3x"),
+    "odd memory": ("match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--max-memory", "3TB"),
+    "embedding as text": ("embed", "cat.ply", "--out", "OUT.txt"),
     "no jobs": ("bench", ".", "--jobs", "0"),
 }  # fmt: skip
 

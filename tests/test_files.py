@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from coembed import files
+from coembed import files, matching
 from coembed.errors import FileFormatError, InputError
 from coembed.shapes import Correspondence, Shape
 
@@ -557,3 +557,35 @@ def test_a_cut_off_npz_shape_leaves_no_open_file(tmp_path):
     path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(FileFormatError, match="not a readable NPZ file"):
         files.read(path)
+
+
+# ---------------------------------------------------------------------------------- embeddings
+
+
+@pytest.mark.parametrize("points", [None, 300])
+def test_an_embedding_comes_back_as_it_was(tiny_model, torus, tmp_path, points):
+    one = matching.embed(tiny_model, torus, points=points)
+    path = tmp_path / "torus.npz"
+    files.write_embedding(path, one)
+    other = files.read_embedding(path)
+    assert files.holds_embedding(path)
+    for name in ("values", "sample", "points", "rows", "centre"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for name in ("scale", "name", "sha256", "weights", "similarity", "notes", "seconds"):
+        assert getattr(one, name) == getattr(other, name)
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    with pytest.raises(InputError, match="exists already"):
+        files.write_embedding(path, one)
+
+
+def test_what_is_no_embedding_is_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, points=np.zeros((30, 3)))
+    assert not files.holds_embedding(path)
+    with pytest.raises(FileFormatError, match=r"a\.npz: not an embedding written by coembed"):
+        files.read_embedding(path)
+    path.write_bytes(b"nonsense")
+    assert not files.holds_embedding(path)
+    assert not files.holds_embedding(tmp_path / "none.npz")
+    with pytest.raises(FileFormatError, match="no such file"):
+        files.read_embedding(tmp_path / "none.npz")

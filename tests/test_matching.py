@@ -134,3 +134,120 @@ def test_a_process_that_dies_is_told(tiny_model, sphere_points, monkeypatch):
     shapes = [Shape(sphere_points(300), name=name) for name in "ab"]
     with pytest.raises(NumericalError, match="b: the process that prepared it ended"):
         matching.match(tiny_model, *shapes, jobs=2)
+
+
+# --------------------------------------------------------------------------------- large clouds
+
+
+@pytest.fixture(scope="module")
+def large(sphere_points):
+    """Two ellipsoids with more points than brute force is used for."""
+    one, other = sphere_points(9000) * [1, 2, 3], sphere_points(8500) * [1, 2, 2.7]
+    return Shape(one, name="one"), Shape(other, name="other")
+
+
+@pytest.fixture(scope="module")
+def large_pair(tiny_model, large):
+    return matching.match(tiny_model, *large, points=1500)
+
+
+def test_of_a_large_cloud_a_sample_is_looked_at_and_every_row_answered(large_pair, large):
+    assert len(large_pair.p2p) == 9000
+    assert large_pair.n_target == 8500
+    assert (large_pair.p2p >= 0).all()
+    record = large_pair.record["source"]
+    assert 1300 < record["looked_at"] <= 1500
+    assert f"the network looked at {record['looked_at']} of 9000" in record["changes"][0]
+    assert large_pair.record["search_recall"] > 0.97
+
+
+def test_the_sample_gives_nearly_the_map_of_all_points(tiny_model, large, large_pair):
+    full = matching.match(tiny_model, *large, points=None)
+    assert full.record["source"]["changes"] == []
+    assert full.record["source"]["looked_at"] == 9000
+    target = large[1].points
+    off = np.linalg.norm(target[full.p2p] - target[large_pair.p2p], axis=1)
+    assert np.median(off) < 0.2
+    assert abs(full.score.mean() - large_pair.score.mean()) < 0.1
+
+
+def test_a_permuted_large_cloud_permutes_the_map(tiny_model, large, large_pair, rng):
+    one, other = rng.permutation(9000), rng.permutation(8500)
+    found = matching.match(
+        tiny_model, Shape(large[0].points[one]), Shape(large[1].points[other]), points=1500
+    )
+    np.testing.assert_array_equal(other[found.p2p], large_pair.p2p[one])
+    np.testing.assert_array_equal(found.score, large_pair.score[one])
+
+
+def test_repeated_points_of_a_large_cloud_share_their_answer(tiny_model, large, large_pair):
+    more = Shape(np.concatenate([large[0].points, large[0].points[:5]]))
+    found = matching.match(tiny_model, more, large[1], points=1500)
+    np.testing.assert_array_equal(found.p2p[:9000], large_pair.p2p)
+    np.testing.assert_array_equal(found.p2p[9000:], large_pair.p2p[:5])
+    assert "5 repeated points" in found.record["source"]["changes"][0]
+
+
+def test_points_that_were_not_in_the_run_are_answered(large_pair, large, sphere_points):
+    source, target = large
+    # all but near ties
+    assert (large_pair.apply(source.points[:700]) == large_pair.p2p[:700]).mean() > 0.99
+    new = sphere_points(1234) * [1, 2, 3]
+    found = large_pair.apply(new)
+    nearby = np.linalg.norm(source.points[None] - new[:300, None], axis=2).argmin(axis=1)
+    off = target.points[found[:300]] - target.points[large_pair.p2p[nearby]]
+    assert np.median(np.linalg.norm(off, axis=1)) < 0.15
+
+
+def test_points_outside_a_small_run_are_answered_in_the_files_units(tiny_model, torus, sphere):
+    big = Shape(1000 * torus.points + 7)
+    found = matching.match(tiny_model, big, sphere)
+    np.testing.assert_array_equal(found.apply(big.points[:50]), found.p2p[:50])
+    with pytest.raises(InputError, match="further points: points must be"):
+        found.apply(np.full((2, 3), np.nan))
+
+
+def test_embeddings_match_as_their_shapes_do(tiny_model, large, large_pair):
+    one, other = (matching.embed(tiny_model, shape, points=1500) for shape in large)
+    found = matching.match(tiny_model, one, other)
+    np.testing.assert_array_equal(found.p2p, large_pair.p2p)
+    np.testing.assert_array_equal(found.score, large_pair.score)
+    mixed = matching.match(tiny_model, one, large[1], points=1500, jobs=2)
+    np.testing.assert_array_equal(mixed.p2p, large_pair.p2p)
+
+
+def test_embeddings_of_other_weights_are_refused(tiny_model, torus, sphere):
+    config = tiny_model.config
+    other = CoupledEmbedding(config, initial_parameters(config, 5))
+    embedding = matching.embed(other, torus)
+    with pytest.raises(InputError, match="torus: was embedded with other weights"):
+        matching.match(tiny_model, embedding, sphere)
+
+
+@pytest.mark.parametrize("points", [19, -1, 0])
+def test_a_sample_needs_enough_points(tiny_model, torus, points):
+    with pytest.raises(InputError, match="points must be 20 or more, or None for all; got"):
+        matching.embed(tiny_model, torus, points=points)
+
+
+def test_attention_through_landmarks_is_near_full_attention(tiny_model, large, monkeypatch):
+    one, other = (matching.embed(tiny_model, shape, points=3000) for shape in large)
+    full = matching.match(tiny_model, one, other, coupled=True)
+    monkeypatch.setattr(matching, "_LANDMARKS_ABOVE", 1000)
+    monkeypatch.setattr(matching, "_LANDMARKS", 500)
+    through = matching.match(tiny_model, one, other, coupled=True)
+    for whole, few in zip(full.embeddings, through.embeddings, strict=True):
+        deviation = np.linalg.norm(whole.values - few.values) / np.linalg.norm(whole.values)
+        assert 0 < deviation < 0.02
+
+
+def test_the_estimate_grows_and_a_limit_is_refused_with_what_fits(large):
+    full = matching.estimate(*large, points=None)
+    sampled = matching.estimate(*large, points=2000)
+    assert full.seconds > sampled.seconds
+    assert full.memory > sampled.memory
+    with pytest.raises(InputError, match=r"needs about .* GB, more than the 0.20 GB .*--points"):
+        matching.estimate(*large, points=None, max_memory=2e8)
+    with pytest.raises(InputError, match=r"thin the shapes first"):
+        matching.estimate(*large, points=None, max_memory=1e8)
+    matching.estimate(*large, points=None, max_memory=1e9)

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +22,38 @@ from coembed.errors import CoembedError
 
 __all__ = ["commands", "main"]
 
+
+def _points(text: str) -> int | None:
+    """A number of points, such as 5000 or 20k, or full for all: None."""
+    if text.lower() == "full":
+        return None
+    try:
+        return _multiple(text.lower(), {"k": 10**3, "m": 10**6})
+    except ValueError as error:
+        raise click.BadParameter(
+            f"expected a number such as 5000 or 20k, or full; got {text!r}"
+        ) from error
+
+
+def _memory(text: str) -> int:
+    """An amount of memory, such as 2GB or 800MB, in bytes."""
+    try:
+        return _multiple(text.lower(), {"gb": 10**9, "mb": 10**6})
+    except ValueError as error:
+        raise click.BadParameter(
+            f"expected an amount such as 2GB or 800MB; got {text!r}"
+        ) from error
+
+
+def _multiple(text: str, units: Mapping[str, int]) -> int:
+    for unit, factor in units.items():
+        if text.endswith(unit):
+            return round(float(text.removesuffix(unit)) * factor)
+    return int(text)
+
+
 PATH = click.Path(path_type=Path)
+LONG = 8  # seconds that a match may take without saying so
 COUNT = click.IntRange(min=1)
 NATURAL = click.IntRange(min=0)
 FORCE = click.option("--force", is_flag=True, help="Overwrite what is there.")
@@ -31,6 +62,10 @@ WEIGHTS = click.option(
     "--weights", default="human", show_default=True, help="A .safetensors file, or 'human'."
 )
 CACHE = click.option("--cache", type=PATH, help="Folder where operators are kept for later.")
+POINTS = click.option(
+    "--points", type=_points, metavar="5k|20k|full|N", default="20k", show_default=True,
+    help="Points that the network looks at; the others are interpolated. full: all.",
+)  # fmt: skip
 COUPLED = click.option(
     "--coupled", is_flag=True, help="Refine each pair by cross-attention, as in the paper."
 )
@@ -76,6 +111,9 @@ def commands() -> None:
 @click.option("--out", type=PATH, required=True, help="Map to write: .txt or .npz.")
 @WEIGHTS
 @COUPLED
+@POINTS
+@click.option("--max-memory", type=_memory, metavar="2GB",
+              help="Refuse before any work what would need more.")  # fmt: skip
 @CACHE
 @click.option(
     "--jobs",
@@ -86,13 +124,14 @@ def commands() -> None:
 @FORCE
 @JSON
 def match(
-    source: Path, target: Path, out: Path, weights: str, coupled: bool, cache: Path | None,
-    jobs: int, force: bool, as_json: bool,
+    source: Path, target: Path, out: Path, weights: str, coupled: bool, points: int | None,
+    max_memory: int | None, cache: Path | None, jobs: int, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
-    The map has one line per source point: the row of its target point, counted from 0, or -1.
-    A run record is written beside it as OUT.json.
+    SOURCE and TARGET are shapes, or .npz files written by `coembed embed`. The map has one line
+    per source point: the row of its target point, counted from 0, or -1. A run record is written
+    beside it as OUT.json.
 
     Example: coembed match cat.ply lion.ply --out cat-lion.txt
     """
@@ -105,9 +144,16 @@ def match(
         raise click.BadParameter("maps are written as .txt or .npz", param_hint="--out")
     loaded = model.load(weights)
     started = time.perf_counter()
-    one, other = files.read(source), files.read(target)
+    one, other = _shape_or_embedding(source), _shape_or_embedding(target)
     seconds = time.perf_counter() - started
-    matches = matching.match(loaded, one, other, coupled=coupled, cache=cache, jobs=jobs)
+    cost = matching.estimate(
+        one, other, points=points, jobs=jobs, max_memory=max_memory or float("inf")
+    )
+    with _bar_of_match(cost) as stage:
+        matches = matching.match(
+            loaded, one, other, coupled=coupled, points=points, cache=cache, jobs=jobs,
+            report=stage,
+        )  # fmt: skip
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
     files.write_matches(out, matches, force=force)
     files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
@@ -124,6 +170,45 @@ def match(
         "record": str(record_path),
     }
     _print(report, as_json)
+
+
+@commands.command()
+@click.argument("shape", type=PATH)
+@click.option("--out", type=PATH, required=True, help="Embedding to write: .npz.")
+@WEIGHTS
+@POINTS
+@CACHE
+@FORCE
+@JSON
+def embed(
+    shape: Path, out: Path, weights: str, points: int | None, cache: Path | None, force: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Embed a shape once, to be matched many times.
+
+    Matching the .npz files gives the same map as matching the shapes, without preparing them.
+
+    Example: coembed embed cat.ply --out cat.npz
+    """
+    from coembed import files, matching, model
+
+    files.check_writable(out, force=force)
+    if out.suffix != ".npz":
+        raise click.BadParameter("embeddings are written as .npz", param_hint="--out")
+    embedding = matching.embed(model.load(weights), files.read(shape), points=points, cache=cache)
+    files.write_embedding(out, embedding, force=force)
+    for note in embedding.notes:
+        click.echo(f"{embedding.name}: {note}", err=True)
+    facts = {
+        "points": len(embedding.rows),
+        "looked_at": len(embedding.sample),
+        "seconds": {
+            stage: round(value, 3)
+            for stage, value in zip(("prepare", "embed"), embedding.seconds, strict=True)
+        },
+        "embedding": str(out),
+    }
+    _print(facts, as_json)
 
 
 @commands.command()
@@ -443,6 +528,28 @@ def _stages() -> Iterator[Callable[[str, int, int], None]]:
             bars[stage].update(done - bars[stage].pos)
 
         yield report
+
+
+def _shape_or_embedding(path: Path) -> Any:
+    from coembed import files
+
+    return files.read_embedding(path) if files.holds_embedding(path) else files.read(path)
+
+
+@contextmanager
+def _bar_of_match(cost: Any) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages of a match that takes long, with the time that is left."""
+    if cost.seconds < LONG:
+        yield lambda _: None
+        return
+    click.echo(
+        f"about {cost.seconds:.0f} s and {cost.memory / 1e9:.1f} GB; fewer --points take less",
+        err=True,
+    )
+    shares = {"embed": 0.0, "match": cost.embedding}
+    with _progress("match", 100) as bar:
+        yield lambda stage: bar.update(round(100 * shares[stage]) - bar.pos)
+        bar.update(100 - bar.pos)
 
 
 def _progress(label: str, length: int, *, hidden: bool = False) -> Any:

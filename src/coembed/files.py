@@ -22,13 +22,16 @@ from scipy.sparse import csc_array
 
 from coembed.annotations import Float, Int
 from coembed.errors import FileFormatError, InputError
-from coembed.shapes import Correspondence, Operators, Shape
+from coembed.sampling import Interpolation
+from coembed.shapes import Correspondence, Embedding, Operators, Shape
 
 __all__ = [
     "READERS",
     "check_readable",
     "check_writable",
+    "holds_embedding",
     "read",
+    "read_embedding",
     "read_matches",
     "read_operators",
     "read_pairs",
@@ -37,6 +40,7 @@ __all__ = [
     "write",
     "write_array",
     "write_bytes",
+    "write_embedding",
     "write_matches",
     "write_operators",
 ]
@@ -176,6 +180,64 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
+
+
+# -------------------------------------------------------------------------------- embeddings
+
+_EMBEDDING_FORMAT = "coembed-embedding-1"
+_EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
+_EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes", "seconds")
+
+
+def write_embedding(path: Path | str, embedding: Embedding, *, force: bool = False) -> None:
+    """Write an embedding as ``.npz``; matching it later gives the same map to the bit."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: embeddings are written as .npz")
+    facts = {name: getattr(embedding, name) for name in _EMBEDDING_FACTS}
+    arrays = {name: getattr(embedding, name) for name in _EMBEDDING_ARRAYS}
+    if embedding.interpolation is not None:
+        arrays["nearest"] = embedding.interpolation.nearest
+        arrays["nearest_weights"] = embedding.interpolation.weights
+    stream = io.BytesIO()
+    header = np.array(json.dumps({"format": _EMBEDDING_FORMAT, **facts}))
+    np.savez(stream, embedding=header, **arrays)
+    write_bytes(path, stream.getvalue(), force=force)
+
+
+def read_embedding(path: Path | str) -> Embedding:
+    """Read an embedding written by `write_embedding`.
+
+    Raises
+    ------
+    FileFormatError
+        If the file holds something else.
+    """
+    path = Path(path)
+    check_readable(path)
+    try:
+        with np.load(path, allow_pickle=False) as opened:
+            header = json.loads(str(opened["embedding"]))
+            arrays = {name: opened[name] for name in opened.files if name != "embedding"}
+        if header.pop("format") != _EMBEDDING_FORMAT:
+            raise ValueError("it comes from another version")
+        carried = arrays.pop("nearest", None), arrays.pop("nearest_weights", None)
+        interpolation = None if carried[0] is None else Interpolation(*carried)
+        header |= {name: tuple(header[name]) for name in ("notes", "seconds")}
+        return Embedding(**arrays, **header, interpolation=interpolation)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise FileFormatError(f"{path}: not an embedding written by coembed ({error})") from error
+
+
+def holds_embedding(path: Path) -> bool:
+    """Whether a file is an ``.npz`` as `write_embedding` writes it."""
+    if path.suffix != ".npz" or not path.is_file():
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "embedding.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 # ------------------------------------------------------------------------------------ shapes
