@@ -180,6 +180,13 @@ def test_a_permuted_large_cloud_permutes_the_map(tiny_model, large, large_pair, 
     np.testing.assert_array_equal(found.score, large_pair.score[one])
 
 
+def test_a_small_cloud_can_be_sampled_too(tiny_model, torus, sphere, pair):
+    found = matching.match(tiny_model, torus, sphere, points=400)
+    off = np.linalg.norm(sphere.points[found.p2p] - sphere.points[pair.p2p], axis=1)
+    assert np.median(off) < 0.3
+    np.testing.assert_array_equal(found.apply(torus.points[:9]), found.p2p[:9])
+
+
 def test_repeated_points_of_a_large_cloud_share_their_answer(tiny_model, large, large_pair):
     more = Shape(np.concatenate([large[0].points, large[0].points[:5]]))
     found = matching.match(tiny_model, more, large[1], points=1500)

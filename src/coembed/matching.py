@@ -64,10 +64,9 @@ class EmbeddedCorrespondence(Correspondence):
         source, target = self.embeddings
         placed = (Shape(points, name="further points").points - source.centre) * source.scale
         carried = sampling.interpolation(placed, source.points)
-        everywhere = source.at(np.arange(len(source.points)))
-        queries, near = carried(everywhere), carried.nearest[:, 0]
-        if len(target.points) <= _BRUTE:
-            found = nearest(queries, target.values, similarity=source.similarity)
+        queries, near = carried(source.everywhere()), carried.nearest[:, 0]
+        if max(len(source.points), len(target.points)) <= _BRUTE:
+            found = nearest(queries, target.everywhere(), similarity=source.similarity)
         else:
             whole = _partition(source)
             own = Partition.of(whole.cell[near], whole.parent[whole.cell[near]])
@@ -361,9 +360,10 @@ def _found(
     """For each source point its target point, how far off the way back ends, and the recall."""
     points, similarity = source.points, source.similarity
     if max(len(points), len(target.points)) <= _BRUTE:
-        there = nearest(source.values, target.values, similarity=similarity)
+        x, y = source.everywhere(), target.everywhere()
+        there = nearest(x, y, similarity=similarity)
         hit, which = np.unique(there, return_inverse=True)
-        back = nearest(target.values[hit], source.values, similarity=similarity)[which]
+        back = nearest(y[hit], x, similarity=similarity)[which]
         return there, np.linalg.norm(points - points[back], axis=1), 1.0
     cells = Cells(target.at, _partition(target), similarity)
     there = cells.find(source.at, _partition(source))

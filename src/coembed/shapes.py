@@ -165,6 +165,10 @@ class Embedding:
     notes: tuple[str, ...] = ()
     seconds: tuple[float, float] = (0.0, 0.0)
 
+    def everywhere(self) -> Float[np.ndarray, "n d"]:
+        """Embedding of every distinct point."""
+        return self.values if self.interpolation is None else self.interpolation(self.values)
+
     def at(self, rows: Int[np.ndarray, " q"]) -> Float[np.ndarray, "q d"]:
         """Embedding of some of the distinct points."""
         if self.interpolation is None:
@@ -172,8 +176,7 @@ class Embedding:
         return self.interpolation(self.values, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        everywhere = self.at(np.arange(len(self.points)))
-        return everywhere[self.rows].astype(dtype or self.values.dtype, copy=False)
+        return self.everywhere()[self.rows].astype(dtype or self.values.dtype, copy=False)
 
     def first_rows(self) -> Int[np.ndarray, " n"]:
         """For each distinct point the first row of the shape that holds it."""
