@@ -74,7 +74,7 @@ def test_examples_end(examples):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_fill_makes_each_once(sphere_points, tmp_path, jobs):
     folder(tmp_path, sphere_points, 3)
-    shapes = FolderExamples(datasets.shape_paths(tmp_path), 0, 4, tmp_path / "cache")
+    shapes = FolderExamples(datasets.shape_paths(tmp_path), 0, 1, 4, tmp_path / "cache")
     assert sorted(datasets.fill(shapes, jobs)) == [0, 1, 2]
     assert len(list((tmp_path / "cache").iterdir())) == 3
 
@@ -106,13 +106,16 @@ def test_folders_that_hold_nothing(tmp_path):
 
 def test_folder_examples_have_no_truth_and_may_be_thinned(sphere_points, tmp_path):
     paths = datasets.shape_paths(folder(tmp_path, sphere_points, 2))
-    whole = FolderExamples(paths, 0, 8, tmp_path / "cache")
-    thinned = FolderExamples(paths, 40, 8, tmp_path / "cache")
+    whole = FolderExamples(paths, 0, 1, 8, tmp_path / "cache")
+    thinned = FolderExamples(paths, 40, 2, 8, tmp_path / "cache")
     assert len(whole) == 2
     assert whole[1].place is None
     assert len(whole[1].operators.mass) == 61
     assert len(thinned[1].operators.mass) == 40
-    np.testing.assert_array_equal(thinned[1].operators.mass, thinned[1].operators.mass)
+    assert len(thinned) == len(list(thinned)) == 4
+    # the third example is the first shape again, with other points
+    assert thinned[2].operators.name == thinned[0].operators.name
+    assert (thinned[2].operators.mass != thinned[0].operators.mass).any()
     assert whole[0].operators.evecs.dtype == np.float32
 
 
@@ -168,6 +171,8 @@ def test_training_sets_of_a_folder_hold_out_every_tenth(tmp_path, unchecked):
         ({"seed": -1}, "data seed must be"),
         ({"points": 99}, "need 100 points or more for training; got 99"),
         ({"touching": 1.1}, "data touching must be between 0 and 1; got 1.1"),
+        ({"copies": 0}, "data copies must be 1 or more"),
+        ({"copies": 2, "points": 0, "bodies": 0}, "1 where all points are kept; got 2 of all"),
         ({"shapes": "3"}, "expected FIRST:END, such as 0:51; got '3'"),
         ({"shapes": "a:b"}, "expected FIRST:END"),
     ],
@@ -183,9 +188,9 @@ def test_written_bodies_can_be_trained_on_with_truth(tmp_path):
     paths = datasets.shape_paths(out)
     rng = np.random.default_rng([4, 0])
     sample = bodies.sample(bodies.body(rng), 120, rng)
-    whole = FolderExamples(paths, 0, 16, tmp_path / "cache")[0]
+    whole = FolderExamples(paths, 0, 1, 16, tmp_path / "cache")[0]
     np.testing.assert_allclose(whole.place[whole.operators.rows], sample.place, atol=1e-6)
-    some = FolderExamples(paths, 60, 16, tmp_path / "cache")[0]
+    some = FolderExamples(paths, 60, 1, 16, tmp_path / "cache")[0]
     assert some.place.shape == (60, 3)
     known = {tuple(row) for row in whole.place.round(6).tolist()}
     assert {tuple(row) for row in some.place.round(6).tolist()} <= known

@@ -112,6 +112,8 @@ class FolderExamples(Sequence[Example]):
         Files of the shapes.
     n_points
         Keep a random subset of that many points; 0 keeps all.
+    copies
+        Examples of each shape, with other subsets.
     n_eig
         Eigenpairs.
     cache
@@ -120,14 +122,17 @@ class FolderExamples(Sequence[Example]):
 
     paths: tuple[Path, ...]
     n_points: int
+    copies: int
     n_eig: int
     cache: Path
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return self.copies * len(self.paths)
 
     def __getitem__(self, index: int) -> Example:  # type: ignore[override]
-        path = self.paths[index]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        path = self.paths[index % len(self.paths)]
         shape = files.read(path)
         rows = np.arange(len(shape.points))
         if 0 < self.n_points < len(rows):
@@ -219,6 +224,9 @@ class DataConfig:
     kept at random (0: all)."""
     touching: float | int = 0.4
     """Share of generated bodies that touch themselves: hands, feet, legs."""
+    copies: int = 1
+    """Examples of each of a folder's training shapes, each with other points; 1 if ``points`` is
+    0."""
     shapes: str = ":"
     """Of a folder's sorted shapes, FIRST:END; every tenth of them is held out (none of fewer than
     20)."""
@@ -235,6 +243,11 @@ class DataConfig:
         if self.bodies and self.points < 100:
             raise InputError(
                 f"generated bodies need 100 points or more for training; got {self.points}"
+            )
+        if self.copies < 1 or (self.copies > 1 and not self.points):
+            raise InputError(
+                "data copies must be 1 or more, and 1 where all points are kept; "
+                f"got {self.copies} of {self.points or 'all'} points"
             )
         part(self.shapes)
 
@@ -286,8 +299,8 @@ def training_sets(
         "licence": "that of the data",
     }
     return (
-        FolderExamples(rest, data.points, n_eig, cache),
-        FolderExamples(kept, data.points, n_eig, cache),
+        FolderExamples(rest, data.points, data.copies, n_eig, cache),
+        FolderExamples(kept, data.points, 1, n_eig, cache),
         facts,
     )
 
