@@ -267,8 +267,8 @@ def test_bench_options_reach_the_benchmark(call, folder, tmp_path, monkeypatch):
     report = more.pop("report")
     assert callable(report)
     assert more == {"shapes": slice(1, 9), "pairs": 3, "cache": tmp_path / "c", "jobs": 2}
-    call(*words, "--coupled", "--pairs", "listed")
-    assert asked[1][1] == Settings(coupled=True)
+    call(*words, "--coupled", "--pairs", "listed", "--points", "5k")
+    assert asked[1][1] == Settings(coupled=True, points=5000)
     assert asked[1][2]["pairs"] == "listed"
     call(*words)
     assert asked[2][1] == Settings()
@@ -292,7 +292,7 @@ def test_bench_prints_one_object_that_says_what_was_done(call, tmp_path):
         "method": "hks", "refine": "zoomout", "thin": 0.2, "turn": 30, "contact": True,
     }  # fmt: skip
     # what was not done, and weights that were not used, are not named
-    assert not {"weights", "coupled", "noise", "resample"} & set(facts)
+    assert not {"weights", "coupled", "points", "noise", "resample"} & set(facts)
     assert facts["pairs"] == 1
     header, row = (tmp_path / "out" / "pairs.csv").read_text().splitlines()
     assert header == "source,target,mean_x100"

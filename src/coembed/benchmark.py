@@ -25,7 +25,7 @@ from coembed.disturbances import Disturbance
 from coembed.errors import InputError
 from coembed.functional import Basis
 from coembed.layouts import Collection, Truth, read_collection
-from coembed.matching import embed
+from coembed.matching import POINTS, embed
 from coembed.model import CoupledEmbedding
 from coembed.search import nearest
 from coembed.shapes import Shape
@@ -64,6 +64,8 @@ class Settings:
     """Measure distances along mesh edges, which is too long by some per cent."""
     disturbance: Disturbance = field(default_factory=Disturbance)
     """What is done to every shape first."""
+    points: int | None = POINTS
+    """Of larger shapes the network looks at so many points; None: at all."""
 
     def __post_init__(self) -> None:
         for name, choice in (("method", METHODS), ("refine", REFINEMENTS)):
@@ -269,7 +271,7 @@ def _prepared(
     needed = settings.refine != "none" or method.startswith("cqhb")
     basis = _basis(hard, modes, cache) if needed else None
     if method == "coe":
-        features = np.asarray(embed(model, hard, cache=cache))
+        features = np.asarray(embed(model, hard, points=settings.points, cache=cache))
     elif method in ("cqhb-gt", "pyfm-wks"):
         features = np.empty((len(hard.points), 0))
     else:

@@ -408,6 +408,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 )
 @click.option("--edges", is_flag=True, help="Measure along mesh edges (some per cent too long).")
 @COUPLED
+@POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
 @click.option("--out", type=PATH, help="Folder for table.json, pairs.csv, curve.png, curve.svg.")
@@ -416,7 +417,8 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
     thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
-    coupled: bool, cache: Path | None, jobs: int, out: Path | None, force: bool, as_json: bool,
+    coupled: bool, points: int | None, cache: Path | None, jobs: int, out: Path | None, force: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
 
@@ -434,6 +436,7 @@ def bench(
         disturbance=Disturbance(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
+        points=points,
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -447,6 +450,7 @@ def bench(
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
         facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled}
+        facts |= {"points": points or "full"}
     facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
     facts |= table.summary()
     if out is not None:
