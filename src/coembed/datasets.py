@@ -225,8 +225,8 @@ class DataConfig:
     touching: float | int = 0.4
     """Share of generated bodies that touch themselves: hands, feet, legs."""
     copies: int = 1
-    """Examples of each of a folder's training shapes, each with other points; 1 if ``points`` is
-    0."""
+    """Examples of each of a folder's training shapes, each with other random points; where all
+    points are kept there is one."""
     shapes: str = ":"
     """Of a folder's sorted shapes, FIRST:END; every tenth of them is held out (none of fewer than
     20)."""
@@ -238,16 +238,13 @@ class DataConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise InputError(f"data {name} must be a whole number of 0 or more; got {value!r}")
+        if not isinstance(self.copies, int) or self.copies < 1:
+            raise InputError(f"data copies must be a whole number of 1 or more; got {self.copies}")
         if not 0 <= self.touching <= 1:
             raise InputError(f"data touching must be between 0 and 1; got {self.touching}")
         if self.bodies and self.points < 100:
             raise InputError(
                 f"generated bodies need 100 points or more for training; got {self.points}"
-            )
-        if self.copies < 1 or (self.copies > 1 and not self.points):
-            raise InputError(
-                "data copies must be 1 or more, and 1 where all points are kept; "
-                f"got {self.copies} of {self.points or 'all'} points"
             )
         part(self.shapes)
 
@@ -299,7 +296,7 @@ def training_sets(
         "licence": "that of the data",
     }
     return (
-        FolderExamples(rest, data.points, data.copies, n_eig, cache),
+        FolderExamples(rest, data.points, data.copies if data.points else 1, n_eig, cache),
         FolderExamples(kept, data.points, 1, n_eig, cache),
         facts,
     )
