@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from coembed import geometry, spectrum
+from coembed.shapes import Shape
+
+
+@pytest.fixture(scope="module")
+def operators(sphere_points):
+    """Laplacian, mass and points of an ellipsoid of area about one."""
+    points = geometry.distinct_points(Shape(sphere_points(4000) * [0.2, 0.3, 0.4])).points
+    stiffness, mass = spectrum.laplacian(points)
+    return stiffness, mass / mass.sum(), points
+
+
+@pytest.fixture
+def short_way(monkeypatch):
+    """Take the short way already for small clouds."""
+    monkeypatch.setattr(spectrum, "_EXACT_BELOW", 1000)
+    monkeypatch.setattr(spectrum, "_COARSE", 800)
+
+
+def test_the_short_way_is_near_the_exact_one(operators, short_way):
+    stiffness, mass, points = operators
+    exact, basis = spectrum.eigenpairs(stiffness, mass, 25)
+    evals, evecs = spectrum.eigenpairs(stiffness, mass, 25, points=points)
+    assert (evals >= exact * (1 - 1e-9)).all()  # Rayleigh-Ritz comes from above
+    np.testing.assert_allclose(evals[:10], exact[:10], rtol=2e-3)
+    np.testing.assert_allclose(evals, exact, rtol=0.03)
+    cosines = np.linalg.svd(basis[:, :20].T @ (mass[:, None] * evecs), compute_uv=False)
+    assert cosines.min() > 0.98
+
+
+def test_the_short_way_keeps_the_promises_of_the_exact_one(operators, short_way):
+    stiffness, mass, points = operators
+    evals, evecs = spectrum.eigenpairs(stiffness, mass, 25, points=points)
+    assert (np.diff(evals) >= 0).all()
+    np.testing.assert_allclose(evecs.T @ (mass[:, None] * evecs), np.eye(25), atol=1e-9)
+    np.testing.assert_allclose(mass @ evecs, 0, atol=1e-9)
+    assert (evecs[np.abs(evecs).argmax(axis=0), np.arange(25)] > 0).all()
+    again = spectrum.eigenpairs(stiffness, mass, 25, points=points)
+    assert again[1].tobytes() == evecs.tobytes()
+
+
+def test_the_short_way_leaves_out_one_constant_for_each_component(sphere_points, short_way):
+    """A speck that the thinned cloud misses has a constant of its own all the same."""
+    speck = 0.001 * sphere_points(40) + [1.0, 0, 0]
+    points = np.concatenate([sphere_points(3000) * [0.2, 0.3, 0.4], speck])
+    points = geometry.distinct_points(Shape(points)).points
+    stiffness, mass = spectrum.laplacian(points, n_neighbors=12)
+    mass = mass / mass.sum()
+    exact, _ = spectrum.eigenpairs(stiffness, mass, 12, n_constant=2)
+    evals, _ = spectrum.eigenpairs(stiffness, mass, 12, n_constant=2, points=points)
+    assert evals.min() > 1
+    np.testing.assert_allclose(evals, exact, rtol=0.02)
+
+
+def test_many_eigenpairs_of_few_points_take_the_exact_way(operators, monkeypatch):
+    stiffness, mass, points = operators
+    monkeypatch.setattr(spectrum, "_EXACT_BELOW", 1000)
+    one = spectrum.eigenpairs(stiffness, mass, 60, points=points)
+    other = spectrum.eigenpairs(stiffness, mass, 60)
+    np.testing.assert_array_equal(one[0], other[0])
+
+
+def test_prepare_takes_the_short_way_for_large_clouds(sphere_points, monkeypatch):
+    shape = Shape(sphere_points(3000) * [1, 2, 3])
+    exact = geometry.prepare(shape, n_eig=12)
+    monkeypatch.setattr(spectrum, "_EXACT_BELOW", 1000)
+    short = geometry.prepare(shape, n_eig=12)
+    assert (exact.evals != short.evals).any()
+    np.testing.assert_allclose(short.evals, exact.evals, rtol=0.02)
