@@ -99,7 +99,7 @@ def test_embeddings_are_matched_like_their_shapes(call, tmp_path):
         out = tmp_path / f"{name}.npz"
         code, printed, err = call("embed", f"{name}.ply", "--out", out, *weights)
         assert code == 0, err
-        assert "looked at  150" in printed
+        assert "shapes      1" in printed
     one = tmp_path / "one.txt"
     other = tmp_path / "other.txt"
     assert call("match", "cat.ply", "lion.ply", "--out", one, *weights)[0] == 0
@@ -109,6 +109,23 @@ def test_embeddings_are_matched_like_their_shapes(call, tmp_path):
     code, _, err = call("match", *pair, "--out", tmp_path / "third.txt")
     assert code == 1
     assert "was embedded with other weights" in err
+
+
+def test_several_shapes_are_embedded_into_a_folder(call, tmp_path):
+    words = ("embed", "cat.ply", "lion.ply", "--weights", "tiny.safetensors", "--out")
+    for jobs, folder in ((1, tmp_path / "one"), (2, tmp_path / "two")):
+        code, printed, err = call(*words, folder, "--jobs", jobs)
+        assert code == 0, err
+        assert "shapes      2" in printed
+        assert sorted(path.name for path in folder.iterdir()) == ["cat.npz", "lion.npz"]
+    for name in ("cat", "lion"):
+        one, two = (files.read_embedding(tmp_path / f / f"{name}.npz") for f in ("one", "two"))
+        np.testing.assert_array_equal(one.values, two.values)
+    code, _, err = call(*words, tmp_path / "one")
+    assert (code, "cat.npz: exists already" in err) == (1, True)
+    code, _, err = call("embed", "cat.ply", "cat.ply", "--out", tmp_path / "three")
+    assert (code, "two of the shapes have the same name" in err) == (1, True)
+    assert not (tmp_path / "three").exists()
 
 
 def test_points_and_memory_are_numbers_with_units(call, tmp_path):
@@ -409,7 +426,7 @@ MISUSES = {
     "half a point": ("bench", ".", "--resample", "1.5"),
     "odd points": ("match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--points", "3x"),
     "odd memory": ("match", "cat.ply", "lion.ply", "--out", "OUT.txt", "--max-memory", "3TB"),
-    "embedding as text": ("embed", "cat.ply", "--out", "OUT.txt"),
+    "several embeddings in one file": ("embed", "cat.ply", "lion.ply", "--out", "OUT.npz"),
     "no jobs": ("bench", ".", "--jobs", "0"),
 }  # fmt: skip
 

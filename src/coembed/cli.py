@@ -173,40 +173,41 @@ def match(
 
 
 @commands.command()
-@click.argument("shape", type=PATH)
-@click.option("--out", type=PATH, required=True, help="Embedding to write: .npz.")
+@click.argument("shapes", type=PATH, nargs=-1, required=True)
+@click.option("--out", type=PATH, required=True, help="Embedding to write: .npz, or a folder.")
 @WEIGHTS
 @POINTS
 @CACHE
+@click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
 @FORCE
 @JSON
 def embed(
-    shape: Path, out: Path, weights: str, points: int | None, cache: Path | None, force: bool,
-    as_json: bool,
+    shapes: tuple[Path, ...], out: Path, weights: str, points: int | None, cache: Path | None,
+    jobs: int, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Embed a shape once, to be matched many times.
+    """Embed shapes once, to be matched many times.
 
     Matching the .npz files gives the same map as matching the shapes, without preparing them.
+    If OUT does not end in .npz it is a folder and gets NAME.npz for each shape.
 
-    Example: coembed embed cat.ply --out cat.npz
+    Example: coembed embed people/*.ply --out embedded --jobs 2
     """
-    from coembed import files, matching, model
+    from coembed import model
 
-    files.check_writable(out, force=force)
-    if out.suffix != ".npz":
-        raise click.BadParameter("embeddings are written as .npz", param_hint="--out")
-    embedding = matching.embed(model.load(weights), files.read(shape), points=points, cache=cache)
-    files.write_embedding(out, embedding, force=force)
-    for note in embedding.notes:
-        click.echo(f"{embedding.name}: {note}", err=True)
+    loaded = model.load(weights)
+    paths = _embedding_paths(shapes, out, force)
+    work = [(loaded, shape, points, cache, path, force) for shape, path in paths]
+    seconds = [0.0, 0.0]
+    with _progress("embed", len(work), hidden=len(work) == 1) as bar:
+        for name, notes, taken in _each(jobs, _embed_file, work):
+            bar.update(1)
+            seconds = [total + one for total, one in zip(seconds, taken, strict=True)]
+            for note in notes:
+                click.echo(f"{name}: {note}", err=True)
     facts = {
-        "points": len(embedding.rows),
-        "looked_at": len(embedding.sample),
-        "seconds": {
-            stage: round(value, 3)
-            for stage, value in zip(("prepare", "embed"), embedding.seconds, strict=True)
-        },
-        "embedding": str(out),
+        "shapes": len(work),
+        "seconds": {"prepare": round(seconds[0], 3), "embed": round(seconds[1], 3)},
+        "embeddings": str(out),
     }
     _print(facts, as_json)
 
@@ -532,6 +533,48 @@ def _stages() -> Iterator[Callable[[str, int, int], None]]:
             bars[stage].update(done - bars[stage].pos)
 
         yield report
+
+
+def _embedding_paths(shapes: tuple[Path, ...], out: Path, force: bool) -> list[tuple[Path, Path]]:
+    """Where the embedding of each shape goes; the folder is made."""
+    from coembed import files
+    from coembed.errors import InputError
+
+    if out.suffix == ".npz":
+        if len(shapes) > 1:
+            raise click.BadParameter("several shapes go into a folder", param_hint="--out")
+        files.check_writable(out, force=force)
+        return [(shapes[0], out)]
+    paths = [out / f"{shape.stem}.npz" for shape in shapes]
+    if len(set(paths)) < len(paths):
+        raise InputError(f"{out}: two of the shapes have the same name without its ending")
+    for shape in shapes:
+        files.check_readable(shape)
+    out.mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        files.check_writable(path, force=force)
+    return list(zip(shapes, paths, strict=True))
+
+
+def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[float, float]]:
+    """Name, notes and seconds of one shape, whose embedding is written."""
+    from coembed import files, matching
+
+    model, shape, points, cache, out, force = work
+    embedding = matching.embed(model, files.read(shape), points=points, cache=cache)
+    files.write_embedding(out, embedding, force=force)
+    return embedding.name, embedding.notes, embedding.seconds
+
+
+def _each(jobs: int, function: Callable[[Any], Any], work: list[Any]) -> Iterator[Any]:
+    """What a function gives for each piece of work, in order, from several processes."""
+    if jobs == 1 or len(work) == 1:
+        yield from map(function, work)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(function, work)
 
 
 def _shape_or_embedding(path: Path) -> Any:
