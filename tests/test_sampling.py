@@ -50,14 +50,24 @@ def test_interpolation_is_exact_at_the_points_and_near_between(sphere_points):
     values = points[rows] * [1, 2, 3]
     found = carry(values)
     np.testing.assert_allclose(found[rows], values, atol=1e-6)
-    assert np.abs(found - points * [1, 2, 3]).max() < 0.2
+    assert np.abs(found - points * [1, 2, 3]).max() < 0.02
     np.testing.assert_allclose(carry.weights.sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_array_equal(carry.nearest[rows, 0], np.arange(len(rows)))
     assert carry(values.astype(np.float32)).dtype == np.float32
 
 
+def test_interpolation_carries_linear_functions_of_a_plane_nearly_exactly(rng):
+    plane, others = (np.append(rng.random((n, 2)), np.zeros((n, 1)), axis=1) for n in (300, 2000))
+    values = others[:, :2] @ [[3.0, 1.0], [-2.0, 5.0]] + 7
+    carry = sampling.interpolation(plane, others)
+    off = np.abs(carry(values) - (plane[:, :2] @ [[3.0, 1.0], [-2.0, 5.0]] + 7))
+    assert np.median(off) < 2e-3
+    assert off.max() < 0.05
+
+
 def test_interpolation_from_fewer_points_than_asked(sphere_points):
     carry = sampling.interpolation(sphere_points(50), np.eye(3)[:2])
     assert carry.nearest.shape == (50, 2)
+    np.testing.assert_allclose(carry.weights.sum(axis=1), 1, rtol=1e-6)
     alone = sampling.interpolation(sphere_points(50), np.eye(3)[:1], k=1)
     np.testing.assert_allclose(alone(np.array([[5.0]])), 5)

@@ -54,7 +54,7 @@ class EmbeddedCorrespondence(Correspondence):
     def apply(self, points: Float[np.ndarray, "q 3"]) -> Int[np.ndarray, " q"]:
         """Target rows for further points of the source, in the source file's frame and units.
 
-        Each takes the embedding interpolated from the four nearest source points.
+        Each takes the embedding interpolated from the nearest source points.
 
         Raises
         ------

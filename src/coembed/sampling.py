@@ -10,6 +10,8 @@ from coembed.annotations import Float, Int
 __all__ = ["Interpolation", "interpolation", "thin"]
 
 _ROUNDS = 20
+_CHUNK = 50_000  # points whose interpolation is found at a time
+_HELD_BACK = 0.01  # of the offsets' spread, against directions that are not spanned
 
 
 def thin(points: Float[np.ndarray, "n 3"], n: int) -> Int[np.ndarray, " m"]:
@@ -70,14 +72,14 @@ def _cells(
 
 
 class Interpolation:
-    """Values at some points from values at others: weighted means over the nearest of those.
+    """Values at some points from values at others: sums over the nearest of those.
 
     Parameters
     ----------
     nearest
         For each point the nearest of the others, nearest first.
     weights
-        Their weights, in proportion to 1 / distance²; each row sums to 1.
+        Their weights; each row sums to 1.
     """
 
     def __init__(self, nearest: Int[np.ndarray, "n j"], weights: Float[np.ndarray, "n j"]) -> None:
@@ -98,15 +100,40 @@ class Interpolation:
 
 
 def interpolation(
-    points: Float[np.ndarray, "n 3"], others: Float[np.ndarray, "m 3"], *, k: int = 4
+    points: Float[np.ndarray, "n 3"], others: Float[np.ndarray, "m 3"], *, k: int = 6
 ) -> Interpolation:
-    """How to carry values from ``others`` to ``points``, by the ``k`` nearest."""
+    """How to carry values from ``others`` to ``points``, by the ``k`` nearest.
+
+    Moving least squares: the linear function that fits the k values best, each weighted by
+    1 / distance², is read off at the point. So linear functions are carried exactly, up to a small
+    share kept back for directions (such as a surface's normal) that the k do not span, and a point
+    that is one of the others takes that one's value.
+    """
     from scipy.spatial import cKDTree
 
     k = min(k, len(others))
-    distance, nearest = cKDTree(others).query(points, k=range(1, k + 1))
+    tree = cKDTree(others)
+    nearest = np.empty((len(points), k), dtype=np.int32)
+    weights = np.empty((len(points), k), dtype=np.float32)
+    for start in range(0, len(points), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        distance, found = tree.query(points[rows], k=range(1, k + 1))
+        nearest[rows] = found
+        weights[rows] = _weights(distance, others[found] - points[rows, None])
+    return Interpolation(nearest, weights)
+
+
+def _weights(
+    distance: Float[np.ndarray, "n j"], offsets: Float[np.ndarray, "n j 3"]
+) -> Float[np.ndarray, "n j"]:
+    """Of moving least squares about a point, from the others' distances and offsets."""
     squared = distance * distance
-    # a point that is one of the others takes that one's value alone
-    weights = 1 / np.maximum(squared, 1e-12 * np.maximum(squared[:, -1:], 1e-200))
-    weights /= weights.sum(axis=1, keepdims=True)
-    return Interpolation(nearest.astype(np.int32), weights.astype(np.float32))
+    own = 1 / np.maximum(squared, 1e-12 * np.maximum(squared[:, -1:], 1e-200))
+    own /= own.sum(axis=1, keepdims=True)
+    first = np.einsum("nj,nja->na", own, offsets)
+    second = np.einsum("nj,nja,njb->nab", own, offsets, offsets, optimize=True)
+    spread = np.trace(second, axis1=1, axis2=2)[:, None, None]
+    second += (_HELD_BACK * spread + 1e-300) * np.eye(3)
+    slope = np.linalg.solve(second, first[:, :, None])[:, :, 0]
+    weights = own * (1 - np.einsum("na,nja->nj", slope, offsets))
+    return weights / weights.sum(axis=1, keepdims=True)
