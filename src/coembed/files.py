@@ -186,11 +186,14 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 _EMBEDDING_FORMAT = "coembed-embedding-1"
 _EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
-_EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes", "seconds")
+_EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes")
 
 
 def write_embedding(path: Path | str, embedding: Embedding, *, force: bool = False) -> None:
-    """Write an embedding as ``.npz``; matching it later gives the same map to the bit."""
+    """Write an embedding as ``.npz``; matching it later gives the same map to the bit.
+
+    The same embedding gives the same bytes, so the seconds it took are left out.
+    """
     path = Path(path)
     if path.suffix != ".npz":
         raise InputError(f"{path}: embeddings are written as .npz")
@@ -223,7 +226,7 @@ def read_embedding(path: Path | str) -> Embedding:
             raise ValueError("it comes from another version")
         carried = arrays.pop("nearest", None), arrays.pop("nearest_weights", None)
         interpolation = None if carried[0] is None else Interpolation(*carried)
-        header |= {name: tuple(header[name]) for name in ("notes", "seconds")}
+        header["notes"] = tuple(header["notes"])
         return Embedding(**arrays, **header, interpolation=interpolation)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{path}: not an embedding written by coembed ({error})") from error
