@@ -7,7 +7,6 @@ seconds of a step for each; shapes differ in their number of points, as in train
 import argparse
 import json
 import os
-import platform
 import statistics
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import torch
+from speed import processor
 
 from coembed import datasets, layers, losses, recipes, training
 
@@ -63,7 +63,7 @@ def main():
         print(name, results[name], flush=True)
     facts = {
         "date": time.strftime("%Y-%m-%d"),
-        "machine": platform.machine(),
+        "machine": processor(),
         "torch": torch.__version__,
         "seconds": results,
     }

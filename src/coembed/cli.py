@@ -27,29 +27,23 @@ def _points(text: str) -> int | None:
     """A number of points, such as 5000 or 20k, or full for all: None."""
     if text.lower() == "full":
         return None
-    try:
-        return _multiple(text.lower(), {"k": 10**3, "m": 10**6})
-    except ValueError as error:
-        raise click.BadParameter(
-            f"expected a number such as 5000 or 20k, or full; got {text!r}"
-        ) from error
+    return _multiple(text, {"k": 10**3, "m": 10**6}, "a number such as 5000 or 20k, or full")
 
 
 def _memory(text: str) -> int:
     """An amount of memory, such as 2GB or 800MB, in bytes."""
+    return _multiple(text, {"gb": 10**9, "mb": 10**6}, "an amount such as 2GB or 800MB")
+
+
+def _multiple(text: str, units: Mapping[str, int], expected: str) -> int:
+    small = text.lower()
     try:
-        return _multiple(text.lower(), {"gb": 10**9, "mb": 10**6})
+        for unit, factor in units.items():
+            if small.endswith(unit):
+                return round(float(small.removesuffix(unit)) * factor)
+        return int(small)
     except ValueError as error:
-        raise click.BadParameter(
-            f"expected an amount such as 2GB or 800MB; got {text!r}"
-        ) from error
-
-
-def _multiple(text: str, units: Mapping[str, int]) -> int:
-    for unit, factor in units.items():
-        if text.endswith(unit):
-            return round(float(text.removesuffix(unit)) * factor)
-    return int(text)
+        raise click.BadParameter(f"expected {expected}; got {text!r}") from error
 
 
 PATH = click.Path(path_type=Path)

@@ -28,7 +28,7 @@ POINTS = 20_000
 
 _CYCLE = 0.06  # in sqrt(area): where the way back ends this far off, the score is 1/e
 _BRUTE = 8_000  # points of both shapes up to which every pair is looked at
-_IN_A_CELL, _PARENTS, _MIDDLES = 50, 5_000, 5_000  # points; cells of either kind
+_IN_A_CELL, _LARGE_CELLS = 50, 5_000  # points of a small cell; number of large ones
 _ASKED = 200  # queries whose answers are compared with an exact search
 _LANDMARKS_ABOVE, _LANDMARKS = 10_000, 2_000  # points, for cross-attention
 
@@ -68,9 +68,11 @@ class EmbeddedCorrespondence(Correspondence):
         if max(len(source.points), len(target.points)) <= _BRUTE:
             found = nearest(queries, target.everywhere(), similarity=source.similarity)
         else:
-            whole = _partition(source)
+            whole, there = (
+                _partition(one, _cells(one, _LARGE_CELLS)[0]) for one in (source, target)
+            )
             own = Partition.of(whole.cell[near], whole.parent[whole.cell[near]])
-            cells = Cells(target.at, _partition(target), source.similarity)
+            cells = Cells(target.at, there, source.similarity)
             found = cells.find(queries.__getitem__, own)
         return target.first_rows()[found]
 
@@ -365,10 +367,10 @@ def _found(
         hit, which = np.unique(there, return_inverse=True)
         back = nearest(y[hit], x, similarity=similarity)[which]
         return there, np.linalg.norm(points - points[back], axis=1), 1.0
-    cells = Cells(target.at, _partition(target), similarity)
-    there = cells.find(source.at, _partition(source))
-    cell, middle = _cells(source, _MIDDLES)
-    cell_there, middle_there = _cells(target, _MIDDLES)
+    cell, middle = _cells(source, _LARGE_CELLS)
+    cell_there, middle_there = _cells(target, _LARGE_CELLS)
+    cells = Cells(target.at, _partition(target, cell_there), similarity)
+    there = cells.find(source.at, _partition(source, cell))
     back = nearest(target.at(middle_there), source.at(middle), similarity=similarity)
     off = np.linalg.norm(points[middle[cell]] - points[middle[back[cell_there[there]]]], axis=1)
     return there, off, _recall(source, target, there)
@@ -389,16 +391,15 @@ def _recall(source: Embedding, target: Embedding, there: Int[np.ndarray, " n"]) 
     return round(float(np.mean(alike)), 3)
 
 
-def _partition(embedding: Embedding) -> Partition:
-    """Cells of about 50 points, in larger ones."""
+def _partition(embedding: Embedding, large: Int[np.ndarray, " n"]) -> Partition:
+    """Cells of about 50 points, in the large ones."""
     n, m = len(embedding.points), len(embedding.sample)
     cell, _ = _cells(embedding, n // _IN_A_CELL)
-    parent, _ = _cells(embedding, _PARENTS)
     if embedding.interpolation is not None and n // _IN_A_CELL > 2 * m:
         # more cells wanted than points sampled: part theirs by the second nearest
         first, second = embedding.interpolation.nearest[:, :2].T.astype(np.int64)
         cell = first * m + second
-    return Partition.of(cell, parent)
+    return Partition.of(cell, large)
 
 
 def _cells(embedding: Embedding, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " c"]]:
