@@ -47,11 +47,12 @@ def operators(stored):
     for side in SIDES:
         mass, evecs = (stored[f"{side}_{name}"].astype(np.float64) for name in ("mass", "evecs"))
         n = len(mass)
+        weak = sparse(stored, f"{side}_laplacian", n)
         found.append(
             Operators(
                 points=stored[f"{side}_points"].astype(np.float64),
                 mass=mass,
-                laplacian=sparse(stored, f"{side}_laplacian", n),
+                weak=(weak.data, weak.indices, weak.indptr),
                 evals=stored[f"{side}_evals"].astype(np.float64),
                 evecs=evecs,
                 grad_x=sparse(stored, f"{side}_grad_x", n) @ evecs,

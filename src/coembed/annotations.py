@@ -8,7 +8,7 @@ as preparing a shape.
 import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Bool", "Float", "Int"]
+__all__ = ["Bool", "Float", "Int", "Sparse"]
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool, Float, Int
@@ -21,3 +21,8 @@ else:
             return item[0]
 
     Bool = Float = Int = _Array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array as Sparse  # noqa: N812
+else:
+    Sparse = Any  # SciPy's sparse matrices take longer to import than a cached shape to be read

@@ -198,9 +198,12 @@ def _in_rows_of(operators: Operators, place: Float[np.ndarray, "r 3"]) -> Float[
 
 def _single(operators: Operators) -> Operators:
     """The same operators in single precision, as training reads them."""
-    names = ("points", "mass", "evals", "evecs", "grad_x", "grad_y", "laplacian")
+    names = ("points", "mass", "evals", "evecs", "grad_x", "grad_y")
+    entries, rows, starts = operators.weak
     return replace(
-        operators, **{name: getattr(operators, name).astype(np.float32) for name in names}
+        operators,
+        weak=(entries.astype(np.float32), rows, starts),
+        **{name: getattr(operators, name).astype(np.float32) for name in names},
     )
 
 

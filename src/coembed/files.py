@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
-from scipy.sparse import csc_array
 
 from coembed.annotations import Float, Int
 from coembed.errors import FileFormatError, InputError
@@ -108,6 +107,7 @@ def _umask() -> int:
 
 _OPERATORS_FORMAT = "coembed-operators-1"  # raise the number whenever prepare changes its result
 _OPERATOR_ARRAYS = ("points", "mass", "evals", "evecs", "grad_x", "grad_y", "rows", "centre")
+_WEAK_ARRAYS = ("l_data", "l_indices", "l_indptr")
 
 
 def read_operators(cache: Path, shape: Shape, settings: Mapping[str, Any]) -> Operators | None:
@@ -137,8 +137,7 @@ def write_operators(
 def operators_bytes(operators: Operators, **more: np.ndarray) -> bytes:
     """Operators and further arrays as one safetensors file that holds its own checksum."""
     arrays = {name: np.ascontiguousarray(getattr(operators, name)) for name in _OPERATOR_ARRAYS}
-    weak = operators.laplacian
-    arrays |= {"l_data": weak.data, "l_indices": weak.indices, "l_indptr": weak.indptr, **more}
+    arrays |= {**dict(zip(_WEAK_ARRAYS, operators.weak, strict=True)), **more}
     header = {
         "format": _OPERATORS_FORMAT,
         "scale": operators.scale.hex(),
@@ -157,11 +156,9 @@ def operators_from(path: Path) -> Operators:
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     if header.get("format") != _OPERATORS_FORMAT or header.get("sha256") != _digest(arrays):
         raise ValueError("checksum or version differs")
-    n = len(arrays["mass"])
-    weak = csc_array((arrays["l_data"], arrays["l_indices"], arrays["l_indptr"]), shape=(n, n))
     return Operators(
         **{name: arrays[name] for name in _OPERATOR_ARRAYS},
-        laplacian=weak,
+        weak=tuple(arrays[name] for name in _WEAK_ARRAYS),
         scale=float.fromhex(header["scale"]),
         notes=tuple(header["notes"]),
         name=header["name"],
@@ -186,6 +183,7 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 _EMBEDDING_FORMAT = "coembed-embedding-1"
 _EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
+_WEAK_ARRAYS = ("l_data", "l_indices", "l_indptr")
 _EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes")
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
-from scipy.spatial import cKDTree
+import scipy
 
 from coembed import files
 from coembed.annotations import Float, Int
@@ -94,7 +92,9 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
     shift = mass @ points / mass.sum()
     scale = 1 / np.sqrt(mass.sum())
     points, mass = (points - shift) * scale, mass * scale**2
-    n_constant = connected_components(stiffness, directed=False, return_labels=False)
+    n_constant = scipy.sparse.csgraph.connected_components(
+        stiffness, directed=False, return_labels=False
+    )
     if n_constant > 1:
         notes.append(f"{n_constant} separate components, each with a constant mode of its own")
     if n_eig > n - n_constant - 1:
@@ -110,7 +110,7 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
     return Operators(
         points=points,
         mass=mass,
-        laplacian=stiffness,
+        weak=(stiffness.data, stiffness.indices, stiffness.indptr),
         evals=evals,
         evecs=evecs,
         grad_x=grad_x,
@@ -231,7 +231,7 @@ def gradients(
     [Sharp22] sec. 3.3.
     """
     n, n_columns = len(points), n_neighbors + 1
-    tree = cKDTree(points)
+    tree = scipy.spatial.cKDTree(points)
     grad_x, grad_y = np.empty(functions.shape), np.empty(functions.shape)
     for first in range(0, n, _CHUNK):
         rows = slice(first, min(first + _CHUNK, n))
@@ -244,7 +244,9 @@ def gradients(
         starts = np.arange(len(own) + 1) * n_columns
         for axis, gradient in enumerate((grad_x, grad_y)):
             values = np.append(weights[:, axis], -weights[:, axis].sum(axis=1)[:, None], axis=1)
-            operator = csr_array((values.ravel(), columns.ravel(), starts), shape=(len(own), n))
+            operator = scipy.sparse.csr_array(
+                (values.ravel(), columns.ravel(), starts), shape=(len(own), n)
+            )
             gradient[rows] = operator @ functions
     return grad_x, grad_y
 
@@ -320,8 +322,8 @@ def _edge_distances(shape: Shape, sources: Int[np.ndarray, " s"]) -> Float[np.nd
     pairs = np.unique(np.sort(pairs, axis=1), axis=0)
     lengths = np.linalg.norm(shape.points[pairs[:, 0]] - shape.points[pairs[:, 1]], axis=1)
     n = len(shape.points)
-    graph = csr_array((lengths, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    distances = np.asarray(dijkstra(graph, directed=False, indices=sources))
+    graph = scipy.sparse.csr_array((lengths, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    distances = np.asarray(scipy.sparse.csgraph.dijkstra(graph, directed=False, indices=sources))
     if not np.isfinite(distances).all():
         raise InputError(
             f"{shape.name}: the mesh falls into separate parts, and no edges lead from one to the "

@@ -4,6 +4,7 @@ Takes and gives arrays.
 """
 
 import numpy as np
+import scipy
 
 from coembed.annotations import Float, Int
 
@@ -89,13 +90,13 @@ class Interpolation:
         self, values: Float[np.ndarray, "m d"], rows: Int[np.ndarray, " r"] | None = None
     ) -> Float[np.ndarray, "r d"]:
         """Interpolate, to some of the points or to all, in the precision of ``values``."""
-        from scipy.sparse import csr_array
-
         chosen = slice(None) if rows is None else rows
         nearest, weights = self.nearest[chosen], self.weights[chosen].astype(values.dtype)
         n, j = nearest.shape
         starts = np.arange(n + 1, dtype=nearest.dtype) * j
-        matrix = csr_array((weights.ravel(), nearest.ravel(), starts), shape=(n, len(values)))
+        matrix = scipy.sparse.csr_array(
+            (weights.ravel(), nearest.ravel(), starts), shape=(n, len(values))
+        )
         return matrix @ values
 
 
@@ -109,10 +110,8 @@ def interpolation(
     share kept back for directions (such as a surface's normal) that the k do not span, and a point
     that is one of the others takes that one's value.
     """
-    from scipy.spatial import cKDTree
-
     k = min(k, len(others))
-    tree = cKDTree(others)
+    tree = scipy.spatial.cKDTree(others)
     nearest = np.empty((len(points), k), dtype=np.int32)
     weights = np.empty((len(points), k), dtype=np.float32)
     for start in range(0, len(points), _CHUNK):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
@@ -134,7 +134,9 @@ class _Groups:
         self.starts = np.append(0, np.cumsum(counts))
         self.runs = [slice(*edges) for edges in zip(self.starts, self.starts[1:], strict=False)]
         shares = np.repeat(1 / counts, counts).astype(self.values.dtype)
-        self.means = csr_array((shares, np.arange(len(group)), self.starts)) @ self.values
+        self.means = (
+            scipy.sparse.csr_array((shares, np.arange(len(group)), self.starts)) @ self.values
+        )
 
     def closeness(
         self, queries: Float[np.ndarray, "q d"], groups: Int[np.ndarray, " r"]

@@ -4,12 +4,13 @@ Frozen records that check themselves on construction; every other module takes a
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
+import scipy
 
-from coembed.annotations import Float, Int
+from coembed.annotations import Float, Int, Sparse
 from coembed.errors import InputError
 from coembed.sampling import Interpolation
 
@@ -90,8 +91,9 @@ class Operators:
         Positions, centred and scaled so that the area is 1.
     mass
         Lumped areas; they sum to 1.
-    laplacian
-        Weak, positive semi-definite Laplacian L; scale-free.
+    weak
+        The weak, positive semi-definite Laplacian L by columns: its entries, their rows, and where
+        each column starts. Scale-free. ``laplacian`` is the sparse matrix of these.
     evals
         Eigenvalues of L Φ = M Φ Λ in 1/area, ascending, without the constants.
     evecs
@@ -108,7 +110,7 @@ class Operators:
 
     points: Float[Array, "n 3"]
     mass: Float[Array, " n"]
-    laplacian: csc_array
+    weak: tuple[np.ndarray, np.ndarray, np.ndarray]
     evals: Float[Array, " k"]
     evecs: Float[Array, "n k"]
     grad_x: Float[Array, "n k"]
@@ -118,6 +120,12 @@ class Operators:
     scale: float = 1.0
     notes: tuple[str, ...] = ()
     name: str = "shape"
+
+    @cached_property
+    def laplacian(self) -> Sparse:
+        """Sparse matrix of ``weak``."""
+        n = len(self.mass)
+        return scipy.sparse.csc_array(self.weak, shape=(n, n))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,16 +4,15 @@ Takes and gives arrays and sparse matrices. Everything runs in float64 and is de
 start vectors, fixed signs.
 """
 
+from typing import Any
+
 import numpy as np
 import robust_laplacian
-from scipy.linalg import eigh
-from scipy.sparse import csc_array, diags_array, eye_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, SuperLU, eigsh, splu
+import scipy
 from threadpoolctl import threadpool_limits
 
 from coembed import sampling
-from coembed.annotations import Float
+from coembed.annotations import Float, Sparse
 from coembed.errors import NumericalError
 
 __all__ = ["N_NEIGHBORS", "eigenpairs", "laplacian"]
@@ -21,6 +20,7 @@ __all__ = ["N_NEIGHBORS", "eigenpairs", "laplacian"]
 N_NEIGHBORS = 30
 
 _SHIFT = -0.01  # negative: L - shift M is positive definite, so one factorisation is stable
+_TOLERANCE = 1e-9  # of Lanczos; eigenvalues are exact to 1e-14 with it
 _DENSE_BELOW = 400  # points; ARPACK wants far fewer eigenpairs than points
 _EXACT_BELOW = 8_000  # points; with fewer the shorter way is not shorter
 _COARSE = 2_000  # points of the thinned cloud, twice as many for the largest
@@ -29,7 +29,7 @@ _GUARD = 17  # further vectors in the block, for the sake of the last ones wante
 
 def laplacian(
     points: Float[np.ndarray, "n 3"], *, n_neighbors: int = N_NEIGHBORS, name: str = "shape"
-) -> tuple[csc_array, Float[np.ndarray, " n"]]:
+) -> tuple[Sparse, Float[np.ndarray, " n"]]:
     """Weak, positive semi-definite point-cloud Laplacian and lumped mass, in the points' units.
 
     Raises
@@ -49,7 +49,7 @@ def laplacian(
             "check that the points lie on a surface"
         ) from error
     mass = np.asarray(mass_matrix.diagonal())
-    weak = csc_array((weak + weak.T) / 2)
+    weak = scipy.sparse.csc_array((weak + weak.T) / 2)
     if not (np.isfinite(weak.data).all() and np.isfinite(mass).all() and mass.sum() > 0):
         raise NumericalError(
             f"{name}: the Laplacian of {len(points)} points is not finite or has no area; "
@@ -60,7 +60,7 @@ def laplacian(
 
 
 def eigenpairs(
-    stiffness: csc_array,
+    stiffness: Sparse,
     mass: Float[np.ndarray, " n"],
     n_eig: int,
     *,
@@ -88,12 +88,12 @@ def eigenpairs(
     """
     n, wanted = len(mass), n_eig + n_constant
     root = np.sqrt(mass)
-    half = diags_array(1 / root)
-    matrix = csc_array(half @ stiffness @ half)
+    half = scipy.sparse.diags_array(1 / root)
+    matrix = scipy.sparse.csc_array(half @ stiffness @ half)
     # several BLAS threads make ARPACK's small products several times slower
     with threadpool_limits(limits=1, user_api="blas"):
         if n <= max(_DENSE_BELOW, 2 * wanted + 1):
-            evals, vectors = eigh(matrix.toarray(), subset_by_index=(0, wanted - 1))
+            evals, vectors = scipy.linalg.eigh(matrix.toarray(), subset_by_index=(0, wanted - 1))
         elif points is None or n < max(_EXACT_BELOW, 100 * wanted):
             evals, vectors = _lanczos(matrix, wanted, name)
         else:
@@ -108,15 +108,19 @@ def eigenpairs(
 
 
 def _lanczos(
-    matrix: csc_array, wanted: int, name: str
+    matrix: Sparse, wanted: int, name: str
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
     n = matrix.shape[0]
-    inverse = LinearOperator(matrix.shape, matvec=_factor(matrix).solve, dtype=np.float64)
+    inverse = scipy.sparse.linalg.LinearOperator(
+        matrix.shape, matvec=_factor(matrix).solve, dtype=np.float64
+    )
     start = np.random.default_rng(0).standard_normal(n)
     try:
         # 1.4 times as many Lanczos vectors as eigenpairs: SciPy's default of twice is 1.6 x slower
         size = min(n - 1, int(1.4 * wanted) + 1)
-        evals, vectors = eigsh(matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start, ncv=size)
+        evals, vectors = scipy.sparse.linalg.eigsh(
+            matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start, ncv=size, tol=_TOLERANCE
+        )
     except RuntimeError as error:  # ArpackError and ArpackNoConvergence
         raise NumericalError(
             f"{name}: no {wanted} eigenpairs of {n} points ({error}); ask for fewer eigenpairs"
@@ -125,16 +129,16 @@ def _lanczos(
     return evals[order], vectors[:, order]
 
 
-def _factor(matrix: csc_array) -> SuperLU:
-    return splu(
-        csc_array(matrix - _SHIFT * eye_array(matrix.shape[0])),
+def _factor(matrix: Sparse) -> Any:
+    return scipy.sparse.linalg.splu(
+        scipy.sparse.csc_array(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0])),
         permc_spec="MMD_AT_PLUS_A",
         options={"SymmetricMode": True},
     )
 
 
 def _lifted(
-    matrix: csc_array,
+    matrix: Sparse,
     root: Float[np.ndarray, " n"],
     points: Float[np.ndarray, "n 3"],
     n_eig: int,
@@ -144,14 +148,16 @@ def _lifted(
     few = sampling.thin(points, _COARSE if len(points) < 50_000 else 2 * _COARSE)
     weak, mass = laplacian(points[few], name=name)
     scale = root @ root / mass.sum()  # both clouds with the same area
-    n_constant = connected_components(weak, directed=False, return_labels=False)
+    n_constant = scipy.sparse.csgraph.connected_components(
+        weak, directed=False, return_labels=False
+    )
     _, coarse = eigenpairs(weak, mass * scale, n_eig + _GUARD, n_constant=n_constant, name=name)
     block = sampling.interpolation(points, points[few])(coarse) * root[:, None]
-    _, part = connected_components(matrix, directed=False)
-    constants = csc_array((root, (np.arange(len(root)), part)))
+    _, part = scipy.sparse.csgraph.connected_components(matrix, directed=False)
+    constants = scipy.sparse.csc_array((root, (np.arange(len(root)), part)))
     constants = constants / np.sqrt((constants.multiply(constants)).sum(axis=0))
     block = _factor(matrix).solve(block)
     block -= constants @ (constants.T @ block)
     block /= np.linalg.norm(block, axis=0)
-    evals, turn = eigh(block.T @ (matrix @ block), block.T @ block)
+    evals, turn = scipy.linalg.eigh(block.T @ (matrix @ block), block.T @ block)
     return evals[:n_eig], block @ turn[:, :n_eig]
