@@ -4,10 +4,9 @@ Takes eigenpairs, gives features; the coupling loss compares shapes through them
 """
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from coembed.annotations import Float
-from coembed.shapes import Array
+from coembed.shapes import Array, namespace
 
 __all__ = ["hks", "wks"]
 
@@ -25,7 +24,7 @@ def hks(
     ----------
     [Sun09]; [Zeng25] supplement, sec. Implementation (d = 512).
     """
-    xp = array_namespace(evecs)
+    xp = namespace(evecs)
     times = xp.asarray(np.logspace(-2, 0, n_times), dtype=evecs.dtype)
     return (evecs * evecs) @ xp.exp(-evals[:, None] * times[None, :])
 
@@ -44,7 +43,7 @@ def wks(
     ----------
     [Aubry11].
     """
-    xp = array_namespace(evecs)
+    xp = namespace(evecs)
     logs = xp.log(evals)
     low, high = float(logs[0]), float(logs[-1])
     sigma = 7 * (high - low) / n_energies

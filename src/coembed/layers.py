@@ -7,10 +7,10 @@ are a flat mapping from dotted names to arrays; a weight is (out, in) as in torc
 
 from collections.abc import Mapping
 
-from array_api_compat import array_namespace, is_torch_array
+import numpy as np
 
 from coembed.annotations import Float
-from coembed.shapes import Array, Operators
+from coembed.shapes import Array, Operators, namespace
 
 __all__ = ["attention", "cross_attention", "extractor", "linear"]
 
@@ -59,7 +59,7 @@ def extractor(
 
 def _spectral_inverse(operators: Operators) -> Float[Array, "k n"]:
     """Φ⁺ = diag(ΦᵀMΦ)^-1/2 Φᵀ M, as in the reference."""
-    xp = array_namespace(operators.evecs)
+    xp = namespace(operators.evecs)
     weighted = operators.evecs * operators.mass[:, None]
     norms = xp.sqrt(xp.sum(weighted * operators.evecs, axis=0))
     return (weighted / norms).T
@@ -77,11 +77,11 @@ def _diffusion_block(
     x_d = Φ exp(-Λ |t|) Φ⁺ x with a time per channel; g = tanh(<∇x_d, A ∇x_d>) with a complex
     linear A; x + MLP([x, x_d, g]). Only Φ⁺ x couples the points: the rest runs in chunks.
     """
-    xp = array_namespace(x)
+    xp = namespace(x)
     time = xp.abs(parameters[f"{name}.time"])
     spectrum = xp.exp(-operators.evals[:, None] * time[None, :]) * (inverse @ x)
     n = x.shape[0]
-    size = n if is_torch_array(x) else _CHUNK
+    size = _CHUNK if isinstance(x, np.ndarray) else n
     chunks = []
     for start in range(0, n, size):
         rows = slice(start, start + size)
@@ -100,7 +100,7 @@ def _gradient_features(
     parameters: Parameters, name: str, grad_x: Float[Array, "n c"], grad_y: Float[Array, "n c"]
 ) -> Float[Array, "n c"]:
     """Tanh of the real inner product of a gradient and its learned complex-linear image."""
-    xp = array_namespace(grad_x)
+    xp = namespace(grad_x)
     real, imaginary = parameters[f"{name}.rotate.real"].T, parameters[f"{name}.rotate.imaginary"].T
     image_x = grad_x @ real - grad_y @ imaginary
     image_y = grad_y @ real + grad_x @ imaginary
@@ -108,7 +108,7 @@ def _gradient_features(
 
 
 def _relu(x: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    return array_namespace(x).clip(x, min=0)
+    return namespace(x).clip(x, min=0)
 
 
 def cross_attention(
@@ -149,7 +149,7 @@ def _message(
     n_heads: int,
     landmarks: Landmarks | None,
 ) -> Float[Array, "n c"]:
-    xp = array_namespace(x)
+    xp = namespace(x)
     counts = None
     if landmarks is not None:
         y, counts = y[landmarks[0]], landmarks[1]
@@ -178,10 +178,10 @@ def attention(
     Each head owns a contiguous run of channels. Torch runs its fused kernel; NumPy takes the
     queries in chunks.
     """
-    xp = array_namespace(query)
+    xp = namespace(query)
     width = query.shape[1] // n_heads
     bias = None if counts is None else xp.log(counts)[None, :]
-    if is_torch_array(query):
+    if not isinstance(query, np.ndarray):
         from torch.nn.functional import scaled_dot_product_attention
 
         query, key, value = (

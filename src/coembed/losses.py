@@ -7,11 +7,9 @@ Takes embeddings and operators, gives unweighted scalars; `LossWeights` is appli
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from array_api_compat import array_namespace
-
 from coembed.annotations import Float
 from coembed.errors import InputError
-from coembed.shapes import Array
+from coembed.shapes import Array, namespace
 
 __all__ = [
     "LossWeights",
@@ -55,7 +53,7 @@ def off_diagonal_loss(
     ----------
     [Zeng25] eq. 4, one of its two summands.
     """
-    xp = array_namespace(embedding)
+    xp = namespace(embedding)
     return _norm(
         embedding.T @ (laplacian @ embedding) - xp.eye(len(evals), dtype=evals.dtype) * evals
     )
@@ -72,7 +70,7 @@ def orthonormality_loss(
     ----------
     [Zeng25] eq. 5, one of its two summands.
     """
-    xp = array_namespace(embedding)
+    xp = namespace(embedding)
     gram = embedding.T @ (mass[:, None] * embedding)
     return _norm(gram - xp.eye(gram.shape[0], dtype=gram.dtype))
 
@@ -121,7 +119,7 @@ def matching_loss(
     sigma
         Width of the target, metres.
     """
-    xp = array_namespace(source)
+    xp = namespace(source)
     source = source / xp.linalg.vector_norm(source, axis=1, keepdims=True)
     target = target / xp.linalg.vector_norm(target, axis=1, keepdims=True)
     logits = xp.exp(temperature) * (source @ target.T)
@@ -140,10 +138,10 @@ def total(terms: Mapping[str, Array], weights: LossWeights) -> Array:
 
 
 def _log_sum_exp(x: Float[Array, "n m"], axis: int) -> Float[Array, " r"]:
-    xp = array_namespace(x)
+    xp = namespace(x)
     largest = xp.max(x, axis=axis, keepdims=True)
     return xp.log(xp.sum(xp.exp(x - largest), axis=axis)) + xp.squeeze(largest, axis=axis)
 
 
 def _norm(x: Float[Array, "a b"]) -> Float[Array, ""]:
-    return array_namespace(x).linalg.matrix_norm(x)
+    return namespace(x).linalg.matrix_norm(x)

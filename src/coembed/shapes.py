@@ -14,10 +14,20 @@ from coembed.annotations import Float, Int, Sparse
 from coembed.errors import InputError
 from coembed.sampling import Interpolation
 
-__all__ = ["MIN_POINTS", "Array", "Correspondence", "Embedding", "Operators", "Shape"]
+__all__ = ["MIN_POINTS", "Array", "Correspondence", "Embedding", "Operators", "Shape", "namespace"]
 
 Array = Any
 """An array of the running back end: NumPy for inference, torch for training."""
+
+
+def namespace(array: Array) -> Any:
+    """Functions of the array API standard for this kind of array."""
+    if isinstance(array, np.ndarray):
+        return np  # NumPy keeps to the standard itself; array-api-compat takes 0.1 s to import
+    from array_api_compat import array_namespace
+
+    return array_namespace(array)
+
 
 MIN_POINTS = 20
 """The fewest distinct points that carry enough neighbours for a Laplacian."""
