@@ -192,7 +192,7 @@ def test_bases_coupled_by_signatures_match_better_than_chance(data, tiny_model):
     assert found.apart.mean() < 0.4
 
 
-@pytest.mark.parametrize("refine", ["zoomout", "bijective-zoomout"])
+@pytest.mark.parametrize("refine", ["zoomout", "spectral"])
 def test_refining_an_exact_map_keeps_it(data, tiny_model, refine):
     found = benchmark.bench(
         tiny_model, data, Settings(refine=refine, samples=50), shapes=slice(0, 2)
@@ -225,7 +225,7 @@ def test_the_bijective_form_asks_the_outside_library_for_the_way_back(
         return np.arange(200)
 
     monkeypatch.setattr(baselines, "pyfm_map", same_rows)
-    settings = Settings(method="pyfm-wks", refine="bijective-zoomout", samples=5)
+    settings = Settings(method="pyfm-wks", refine="spectral", samples=5)
     found = benchmark.bench(tiny_model, data, settings, pairs=2)
     names = [(found.names[i], found.names[j]) for i, j in found.pairs.tolist()]
     assert sorted(asked) == sorted(pair for there in names for pair in (there, there[::-1]))
@@ -237,8 +237,11 @@ def test_the_bijective_form_asks_the_outside_library_for_the_way_back(
     ("change", "message"),
     [
         ({"method": "other"}, "method must be one of coe, spectral, hks"),
-        ({"refine": "icp"}, "refine must be one of none, zoomout, bijective-zoomout; got 'icp'"),
-        ({"method": "hks", "coupled": True}, "only the method coe can be coupled; got hks"),
+        ({"refine": "icp"}, "refine must be one of none, register, spectral, zoomout; got 'icp'"),
+        (
+            {"method": "hks", "coupled": True},
+            "only the method coe can be coupled or registered; got hks",
+        ),
         ({"samples": -1}, r"samples must be 0 \(all\) or more; got -1"),
     ],
 )
@@ -424,6 +427,10 @@ def test_every_method_and_refinement_finds_an_exact_copy(twins, tiny_model, meth
         pytest.importorskip("pymanopt")
     if method.startswith("pyfm"):
         pytest.importorskip("pyFM")
+    if refine == "register" and method != "coe":
+        with pytest.raises(InputError, match="only the method coe"):
+            Settings(method=method, refine=refine)
+        return
     settings = Settings(method=method, refine=refine, samples=40)
     found = benchmark.bench(tiny_model, twins, settings, pairs=2)
     assert found.pairs.tolist() == [[1, 0], [0, 1]]

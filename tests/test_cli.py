@@ -61,7 +61,7 @@ def test_match_writes_a_map_and_its_record(call, folder, tmp_path):
     assert code == 0
     facts = json.loads(printed)
     assert facts["source_points"] == facts["target_points"] == 150
-    assert set(facts["seconds"]) == {"read", "prepare", "embed", "match", "total"}
+    assert set(facts["seconds"]) == {"read", "prepare", "embed", "refine", "match", "total"}
     assert len(files.read_matches(out, n_target=150).p2p) == 150
     record = json.loads((tmp_path / "a.txt.json").read_text())
     assert record["source"]["name"] == "cat.ply"

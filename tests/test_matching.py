@@ -93,7 +93,7 @@ def test_the_record_tells_what_was_done(pair, tiny_model, torus):
     assert len(record["source"]["sha256"]) == 64
     assert record["weights"] == "tiny"
     assert record["model"]["dim"] == 8
-    assert set(record["seconds"]) == {"prepare", "embed", "match", "total"}
+    assert set(record["seconds"]) == {"prepare", "embed", "refine", "match", "total"}
     again = matching.match(tiny_model, torus, torus).record
     assert again["source"]["sha256"] == record["source"]["sha256"]
 

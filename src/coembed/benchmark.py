@@ -27,6 +27,7 @@ from coembed.functional import Basis
 from coembed.layouts import Collection, Truth, read_collection
 from coembed.matching import POINTS, embed
 from coembed.model import CoupledEmbedding
+from coembed.registration import Surface, register
 from coembed.search import nearest
 from coembed.shapes import Shape
 
@@ -36,15 +37,14 @@ METHODS = ("coe", "spectral", "hks", "wks", "cqhb-hks", "cqhb-gt", "pyfm-wks")
 """Nearest neighbours in: the network's embedding, the eigenvectors, the heat and the wave kernel
 signature, coupled quasi-harmonic bases (from signatures, from the truth); and the library pyFM."""
 
-REFINEMENTS = ("none", "zoomout", "bijective-zoomout")
-"""What is done to the map of a method."""
+REFINEMENTS = ("none", "register", "spectral", "zoomout")
+"""What is done to the map of a method: as in `match`, or ZoomOut in one direction."""
 
 _COUPLED_MODES = 50  # the paper's k
-_REFINING_MODES = 200
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "matching", "evaluation", "functional", "baselines", "disturbances", "layouts",
-    "benchmark",
+    "model", "evaluation", "functional", "registration", "matching", "baselines", "disturbances",
+    "layouts", "benchmark",
 )  # fmt: skip
 
 
@@ -73,8 +73,8 @@ class Settings:
                 raise InputError(
                     f"{name} must be one of {', '.join(choice)}; got {getattr(self, name)!r}"
                 )
-        if self.coupled and self.method != "coe":
-            raise InputError(f"only the method coe can be coupled; got {self.method}")
+        if self.method != "coe" and (self.coupled or self.refine == "register"):
+            raise InputError(f"only the method coe can be coupled or registered; got {self.method}")
         if self.samples < 0:
             raise InputError(f"samples must be 0 (all) or more; got {self.samples}")
 
@@ -254,6 +254,7 @@ class _Prepared:
     back: Int[np.ndarray, " m"]
     features: Float[np.ndarray, "m d"]
     basis: Basis | None
+    surface: Surface | None
     mesh: Any
     digest: str
 
@@ -267,11 +268,15 @@ def _prepared(
 ) -> _Prepared:
     disturbed = disturbances.disturb(shape, settings.disturbance, seed=index)
     hard, method = disturbed.shape, settings.method
-    modes = _REFINING_MODES if settings.refine != "none" else _COUPLED_MODES
-    needed = settings.refine != "none" or method.startswith("cqhb")
-    basis = _basis(hard, modes, cache) if needed else None
+    spectral = settings.refine in ("spectral", "zoomout")
+    modes = functional.MODES if spectral else _COUPLED_MODES
+    basis = _basis(hard, modes, cache) if spectral or method.startswith("cqhb") else None
+    surface = None
     if method == "coe":
-        features = np.asarray(embed(model, hard, points=settings.points, cache=cache))
+        embedding = embed(model, hard, points=settings.points, cache=cache)
+        features = np.asarray(embedding)
+        if settings.refine == "register":
+            surface = Surface.of(embedding)
     elif method in ("cqhb-gt", "pyfm-wks"):
         features = np.empty((len(hard.points), 0))
     else:
@@ -286,7 +291,7 @@ def _prepared(
         digest.update(one.points.tobytes() + (b"" if one.faces is None else one.faces.tobytes()))
     mesh = baselines.pyfm_mesh(hard) if method == "pyfm-wks" else None
     return _Prepared(
-        hard, disturbed.there, disturbed.back, features, basis, mesh, digest.hexdigest()
+        hard, disturbed.there, disturbed.back, features, basis, surface, mesh, digest.hexdigest()
     )
 
 
@@ -360,21 +365,27 @@ def _matched(
     elif settings.method.startswith("cqhb"):
         phi, psi = _coupled_bases(settings.method, one, other, truth)
     similarity = model.config.similarity if settings.method == "coe" else "l2"
+    if one.surface is not None and other.surface is not None:
+        laid = register(one.surface, other.surface)
+        if laid.fits:
+            phi, psi = (np.asarray(embedding) for embedding in laid.embeddings)
+            similarity = "l2"
 
     def there(rows: Any = slice(None)) -> Int[np.ndarray, " s"]:
         if settings.method == "pyfm-wks":
             return baselines.pyfm_map(one.mesh, other.mesh)[rows]
         return nearest(phi[rows], psi, similarity=similarity)
 
-    if one.basis is None or other.basis is None or settings.refine == "none":
+    if one.basis is None or other.basis is None or settings.refine not in ("spectral", "zoomout"):
         return there(rows)
     back = None
-    if settings.refine == "bijective-zoomout":
+    if settings.refine == "spectral":
         if settings.method == "pyfm-wks":
             back = baselines.pyfm_map(other.mesh, one.mesh)
         else:
             back = nearest(psi, phi, similarity=similarity)
-    return functional.zoomout(one.basis, other.basis, there(), back, rows=rows)
+    phi, psi = functional.zoomout(one.basis, other.basis, there(), back)
+    return nearest(phi[rows], psi)
 
 
 def _coupled_bases(

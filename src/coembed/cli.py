@@ -105,6 +105,19 @@ def commands() -> None:
 @click.option("--out", type=PATH, required=True, help="Map to write: .txt or .npz.")
 @WEIGHTS
 @COUPLED
+@click.option(
+    "--refine",
+    type=click.Choice(["none", "register", "spectral"]),
+    default="none",
+    show_default=True,
+    help="register: lay the shapes on each other first; sharper maps "
+    "for a second more. spectral: ZoomOut.",
+)
+@click.option(
+    "--deformed",
+    type=PATH,
+    help="Write the source as it lies on the target, with --refine register.",
+)
 @POINTS
 @click.option("--max-memory", type=_memory, metavar="2GB",
               help="Refuse before any work what would need more.")  # fmt: skip
@@ -118,8 +131,9 @@ def commands() -> None:
 @FORCE
 @JSON
 def match(
-    source: Path, target: Path, out: Path, weights: str, coupled: bool, points: int | None,
-    max_memory: int | None, cache: Path | None, jobs: int, force: bool, as_json: bool,
+    source: Path, target: Path, out: Path, weights: str, coupled: bool, refine: str,
+    deformed: Path | None, points: int | None, max_memory: int | None, cache: Path | None,
+    jobs: int, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
@@ -132,8 +146,10 @@ def match(
     from coembed import files, matching, model
 
     record_path = out.with_name(out.name + ".json")
-    for path in (out, record_path):
+    for path in (out, record_path, *([deformed] if deformed else [])):
         files.check_writable(path, force=force)
+    if deformed and refine != "register":
+        raise click.BadParameter("is made by --refine register only", param_hint="--deformed")
     if out.suffix not in (".txt", ".npz"):
         raise click.BadParameter("maps are written as .txt or .npz", param_hint="--out")
     loaded = model.load(weights)
@@ -145,15 +161,20 @@ def match(
     )
     with _bar_of_match(cost) as stage:
         matches = matching.match(
-            loaded, one, other, coupled=coupled, points=points, cache=cache, jobs=jobs,
-            report=stage,
+            loaded, one, other, coupled=coupled, refine=refine, points=points, cache=cache,
+            jobs=jobs, report=stage,
         )  # fmt: skip
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
     files.write_matches(out, matches, force=force)
     files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
+    if deformed and matches.deformed is not None:
+        faces = one.faces if isinstance(one, coembed.Shape) else None
+        files.write(deformed, coembed.Shape(matches.deformed, faces), force=force)
     for side in ("source", "target"):
         for change in matches.record[side]["changes"]:
             click.echo(f"{matches.record[side]['name']}: {change}", err=True)
+    for note in matches.record["notes"]:
+        click.echo(note, err=True)
     report = {
         "source_points": len(matches.p2p),
         "target_points": matches.n_target,
@@ -387,7 +408,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @click.option("--method", default="coe", show_default=True,
               help="coe, spectral, hks, wks, cqhb-hks, cqhb-gt or pyfm-wks.")  # fmt: skip
 @click.option("--refine", default="none", show_default=True,
-              help="none, zoomout or bijective-zoomout, from the method's map.")  # fmt: skip
+              help="none, register, spectral or zoomout, from the method's map.")  # fmt: skip
 @click.option("--shapes", default=":", show_default=True, help="Of the sorted shapes: FIRST:END.")
 @click.option("--pairs", default="all", show_default=True,
               help="all ordered ones, listed (in pairs.txt), or a number of them.")  # fmt: skip
@@ -587,7 +608,7 @@ def _bar_of_match(cost: Any) -> Iterator[Callable[[str], None]]:
         f"about {cost.seconds:.0f} s and {cost.memory / 1e9:.1f} GB; fewer --points take less",
         err=True,
     )
-    shares = {"embed": 0.0, "match": cost.embedding}
+    shares = {"embed": 0.0, "refine": cost.embedding, "match": cost.embedding}
     with _progress("match", 100) as bar:
         yield lambda stage: bar.update(round(100 * shares[stage]) - bar.pos)
         bar.update(100 - bar.pos)

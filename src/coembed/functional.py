@@ -14,9 +14,12 @@ from coembed import evaluation
 from coembed.annotations import Float, Int
 from coembed.search import nearest
 
-__all__ = ["Basis", "functional_map", "zoomout"]
+__all__ = ["MODES", "Basis", "functional_map", "zoomout"]
 
-_SAMPLES = 1500  # rows that fit the functional maps; the last point-wise map has them all
+MODES = 200
+"""Eigenvectors that a map is refined with."""
+
+_SAMPLES = 1500  # rows that fit the functional maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +50,9 @@ def zoomout(
     p2p: Int[np.ndarray, " n"],
     back: Int[np.ndarray, " m"] | None = None,
     *,
-    rows: Int[np.ndarray, " s"] | slice = slice(None),
     first: int = 80,
     step: int = 40,
-) -> Int[np.ndarray, " s"]:
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "m d"]]:
     """Refine a point-wise map by more and more eigenvectors; bijective with a map ``back``.
 
     1. Functional map of the first ``first`` eigenvectors from the point-wise map.
@@ -58,8 +60,8 @@ def zoomout(
     3. ``step`` eigenvectors more, until all are used.
 
     With ``back`` the two directions are refined together: a source point has the coordinates
-    [Φ C, Φ], a target point [Ψ, Ψ D], D being the functional map of the way back. The answer has
-    the source ``rows`` that are asked for.
+    [Φ C, Φ], a target point [Ψ, Ψ D], D being the functional map of the way back. The answer is
+    these coordinates of all points; the refined map leads to the nearest ones.
 
     References
     ----------
@@ -81,4 +83,4 @@ def zoomout(
             break
         there = nearest(one[lines], other)
         home = None if home is None else nearest(other[columns], one)
-    return nearest(one[rows], other)
+    return one, other

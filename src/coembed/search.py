@@ -12,7 +12,7 @@ import scipy
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 
-__all__ = ["Cells", "Partition", "nearest"]
+__all__ = ["Cells", "Partition", "directed", "nearest"]
 
 _CHUNK = 256  # rows of the distance matrix that exist at a time
 _LOOKED_AT = 24  # cells of the target for each cell of queries
@@ -28,7 +28,7 @@ def nearest(
 
     Exact; memory is linear in n and m.
     """
-    source, target = _directed(source, similarity), _directed(target, similarity)
+    source, target = directed(source, similarity), directed(target, similarity)
     half_square = _half_square(target)
     found = np.empty(len(source), dtype=np.int64)
     for start in range(0, len(source), _CHUNK):
@@ -39,7 +39,7 @@ def nearest(
     return found
 
 
-def _directed(values: Float[np.ndarray, "n d"], similarity: str) -> Float[np.ndarray, "n d"]:
+def directed(values: Float[np.ndarray, "n d"], similarity: str) -> Float[np.ndarray, "n d"]:
     """Unit rows for ``"cosine"``, the same rows for ``"l2"``."""
     if similarity not in ("l2", "cosine"):
         raise InputError(f"similarity must be l2 or cosine; got {similarity!r}")
@@ -128,7 +128,7 @@ class _Groups:
         self.order = np.argsort(group, kind="stable")
         self.place = np.empty_like(self.order)
         self.place[self.order] = np.arange(len(self.order))
-        self.values = _directed(values(self.order), similarity)
+        self.values = directed(values(self.order), similarity)
         self.half_square = _half_square(self.values)
         counts = np.bincount(group)
         self.starts = np.append(0, np.cumsum(counts))
