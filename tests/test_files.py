@@ -338,9 +338,9 @@ def test_files_without_points(tmp_path, name, text):
         files.read(put(tmp_path / name, text))
 
 
-def test_rows_that_are_not_finite_are_counted(tmp_path):
-    with pytest.raises(InputError, match=r"1 of 3 rows are not \(first: row 1"):
-        files.read(put(tmp_path / "a.xyz", "0 1 2\nnan 0 0\n1 1 1\n"))
+def test_rows_that_are_not_finite_keep_their_place(tmp_path):
+    found = files.read(put(tmp_path / "a.xyz", "0 1 2\nnan 0 0\n1 1 1\n"))
+    np.testing.assert_array_equal(found.points, [[0, 1, 2], [np.nan, 0, 0], [1, 1, 1]])
 
 
 def test_faces_that_name_no_point(tmp_path):

@@ -27,11 +27,20 @@ def test_points_of_another_shape_are_refused(points, unchecked):
         Shape(points, name="cat")
 
 
-def test_the_first_row_that_is_not_finite_is_named():
+def test_rows_that_are_not_finite_are_told():
     points = np.zeros((20, 3))
     points[7, 1], points[9, 0] = np.nan, np.inf
-    with pytest.raises(InputError, match=r"2 of 20 rows are not \(first: row 7"):
-        Shape(points)
+    assert {k: v.tolist() for k, v in Shape(points).unusable.items()} == {"not finite": [7, 9]}
+    assert Shape(np.zeros((20, 3))).unusable == {}
+
+
+def test_points_that_no_sound_face_holds_are_told():
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [5, 5, 5], [2, 0, 0], [1, 1, 0.0]])
+    faces = np.array([[0, 1, 2], [1, 5, 2], [0, 1, 4], [3, 3, 1]])  # the last two have no area
+    shape = Shape(points, faces)
+    np.testing.assert_array_equal(shape.sound_faces, faces[:2])
+    assert shape.unusable["unreferenced"].tolist() == [3, 4]
+    assert Shape(points, faces[2:]).unusable == {}  # a cloud with some faces
 
 
 @pytest.mark.parametrize("faces", [np.zeros((1, 4), int), np.zeros((1, 3)), np.zeros(3, int)])

@@ -268,6 +268,9 @@ def _prepared(
 ) -> _Prepared:
     disturbed = disturbances.disturb(shape, settings.disturbance, seed=index)
     hard, method = disturbed.shape, settings.method
+    if hard.unusable:
+        reason, rows = next(iter(hard.unusable.items()))
+        raise InputError(f"{hard.name}: {len(rows)} rows are {reason}; a benchmark needs all rows")
     spectral = settings.refine in ("spectral", "zoomout")
     modes = functional.MODES if spectral else _COUPLED_MODES
     basis = _basis(hard, modes, cache) if spectral or method.startswith("cqhb") else None

@@ -192,7 +192,8 @@ def _touch(examples: Sequence[Example], index: int) -> int:
 def _in_rows_of(operators: Operators, place: Float[np.ndarray, "r 3"]) -> Float[np.ndarray, "n 3"]:
     """Places of a shape's points in the order of its operators, in single precision."""
     ordered = np.empty((len(operators.mass), 3), dtype=np.float32)
-    ordered[operators.rows] = place
+    known = operators.rows >= 0
+    ordered[operators.rows[known]] = place[known]
     return ordered
 
 

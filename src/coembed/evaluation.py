@@ -141,7 +141,7 @@ def spaced(n: int, samples: int) -> Int[np.ndarray, " s"]:
 
 def area_of(shape: Shape) -> float:
     """Area of the mesh where there are faces, else the point-cloud Laplacian's total mass."""
-    if shape.faces is not None and len(shape.faces):
-        return float(geometry.face_areas(shape.points[shape.faces]).sum())
-    distinct = np.unique(shape.points, axis=0)
+    if len(shape.sound_faces):
+        return float(geometry.face_areas(shape.points[shape.sound_faces]).sum())
+    distinct = np.unique(shape.points[np.isfinite(shape.points).all(axis=1)], axis=0)
     return float(spectrum.laplacian(distinct, name=shape.name)[1].sum())

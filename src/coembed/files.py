@@ -167,6 +167,8 @@ def operators_from(path: Path) -> Operators:
 
 def _operators_name(shape: Shape, settings: Mapping[str, Any]) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(shape.points).tobytes())
+    for rows in shape.unusable.values():  # some of them for want of faces
+        digest.update(rows.tobytes())
     digest.update(json.dumps([_OPERATORS_FORMAT, dict(settings)], sort_keys=True).encode())
     return f"{digest.hexdigest()[:40]}.operators.safetensors"
 
@@ -255,7 +257,7 @@ def read(path: Path | str) -> Shape:
     FileFormatError
         If the file is missing, empty, of an unknown format or not what its name says.
     InputError
-        If the points are not finite or faces name points that are not there.
+        If faces name points that are not there.
     """
     path = Path(path)
     check_readable(path)

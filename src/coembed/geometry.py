@@ -140,7 +140,7 @@ class DistinctPoints:
     points
         Along a space-filling curve, in a unit box: ``(shape.points - centre) / size``.
     rows
-        For each row of the shape, its row in ``points``.
+        For each row of the shape, its row in ``points``; -1 where it has none.
     notes
         What was changed on the way in, one sentence each.
     """
@@ -160,29 +160,36 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     InputError
         If there are fewer than `MIN_POINTS`.
     """
-    if len(shape.points) < MIN_POINTS:
+    usable = np.ones(len(shape.points), dtype=bool)
+    notes = []
+    for reason, rows in shape.unusable.items():
+        usable[rows] = False
+        notes.append(f"{len(rows)} rows are {reason} and have no answer (first: row {rows[0]})")
+    used = np.flatnonzero(usable)
+    points = shape.points[used]
+    if len(points) < MIN_POINTS:
+        told = f" usable ones among {len(usable)} rows" if notes else ""
         raise InputError(
-            f"{shape.name}: at least {MIN_POINTS} points are needed; got {len(shape.points)}"
+            f"{shape.name}: at least {MIN_POINTS} points are needed; got {len(points)}{told}"
         )
-    low, high = shape.points.min(axis=0), shape.points.max(axis=0)
+    low, high = points.min(axis=0), points.max(axis=0)
     centre, size = (low + high) / 2, max(float((high - low).max()), 1e-300)
     # neighbours in space become neighbours in memory: Laplacian and gradients run 2 to 6 times
     # faster on large clouds
-    order = _curve_order(shape.points, (shape.points - low) / size)
-    ordered = shape.points[order]
+    order = _curve_order(points, (points - low) / size)
+    ordered = points[order]
     new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
     if new.sum() < MIN_POINTS:
         raise InputError(
             f"{shape.name}: at least {MIN_POINTS} distinct points are needed; "
-            f"got {new.sum()} among {len(shape.points)} rows"
+            f"got {new.sum()} among {len(points)} rows"
         )
-    rows = np.empty(len(order), dtype=np.int64)
-    rows[order] = np.cumsum(new) - 1
+    rows = np.full(len(usable), -1)
+    rows[used[order]] = np.cumsum(new) - 1
     repeated = len(order) - int(new.sum())
-    notes = (f"{repeated} repeated points share the answer of their first copy",)
-    return DistinctPoints(
-        (ordered[new] - centre) / size, rows, centre, size, notes if repeated else ()
-    )
+    if repeated:
+        notes.append(f"{repeated} repeated points share the answer of their first copy")
+    return DistinctPoints((ordered[new] - centre) / size, rows, centre, size, tuple(notes))
 
 
 def _curve_order(
@@ -299,6 +306,12 @@ def geodesics(
     """
     if edges:
         return _edge_distances(shape, sources)
+    missing = shape.unusable.get("not finite", ())
+    if len(missing):
+        raise InputError(
+            f"{shape.name}: {len(missing)} rows are not finite (first: row {missing[0]}), so there "
+            "is no distance to them; remove them to judge maps on this shape"
+        )
     import potpourri3d
 
     if _is_mesh(shape):

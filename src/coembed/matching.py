@@ -64,15 +64,18 @@ class EmbeddedCorrespondence(Correspondence):
     def apply(self, points: Float[np.ndarray, "q 3"]) -> Int[np.ndarray, " q"]:
         """Target rows for further points of the source, in the source file's frame and units.
 
-        Each takes the embedding interpolated from the nearest source points.
+        Each takes the embedding interpolated from the nearest source points; -1 for points that
+        are not finite.
 
         Raises
         ------
         InputError
-            If the points are not finite numbers of shape (q, 3).
+            If the points are not numbers of shape (q, 3).
         """
         source, target = self.embeddings
-        placed = (Shape(points, name="further points").points - source.centre) * source.scale
+        given = Shape(points, name="further points").points
+        finite = np.isfinite(given).all(axis=1)
+        placed = (given[finite] - source.centre) * source.scale
         carried = sampling.interpolation(placed, source.points)
         queries, near = carried(source.everywhere()), carried.nearest[:, 0]
         if max(len(source.points), len(target.points)) <= _BRUTE:
@@ -84,7 +87,9 @@ class EmbeddedCorrespondence(Correspondence):
             own = Partition.of(whole.cell[near], whole.parent[whole.cell[near]])
             cells = Cells(target.at, there, source.similarity)
             found = cells.find(queries.__getitem__, own)
-        return target.first_rows()[found]
+        answers = np.full(len(given), -1)
+        answers[finite] = target.first_rows()[found]
+        return answers
 
 
 def match(
@@ -130,7 +135,8 @@ def match(
 
     Returns
     -------
-    Target rows in source order. The score of a match is exp(-(d / 0.06)²), d being the distance
+    Target rows in source order; -1 for rows that are not finite, or that no face of a mesh holds
+    (the record counts them; in the target such rows are never an answer). The score of a match is exp(-(d / 0.06)²), d being the distance
     on the source, in units of sqrt(area), between the point and where the target point's own
     nearest neighbour leads back to. Above 8,000 points the search looks at the likely part of
     the target only (the record says how often it finds the same as a full one), and d is taken
@@ -173,8 +179,9 @@ def match(
     settings = {"coupled": coupled, "refine": refine, "search_recall": recall, "notes": notes}
     record = _record(model, pair, settings, seconds)
     rows = pair[0].rows
+    p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
     return EmbeddedCorrespondence(
-        pair[1].first_rows()[there][rows], score[rows], len(pair[1].rows), record,
+        p2p, np.where(rows < 0, 0, score[rows]), len(pair[1].rows), record,
         embeddings=pair, deformed=deformed,
     )  # fmt: skip
 
@@ -396,7 +403,9 @@ def _registered(
     moved = laid.deformed[0]
     if source.interpolation is not None:
         moved = source.interpolation(moved)
-    return laid.embeddings, moved[source.rows] / target.scale + target.centre, remarks
+    deformed = moved[source.rows] / target.scale + target.centre
+    deformed[source.rows < 0] = np.nan
+    return laid.embeddings, deformed, remarks
 
 
 def _zoomed_out(

@@ -49,7 +49,7 @@ class Shape:
     Raises
     ------
     InputError
-        If an array has the wrong shape, a point is not finite, or a face names no point.
+        If an array has the wrong shape, or a face names no point.
     """
 
     points: Float[np.ndarray, "n 3"]
@@ -64,12 +64,6 @@ class Shape:
                 f"got {points.dtype} of shape {points.shape}"
             )
         points = points.astype(np.float64)
-        bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
-        if len(bad):
-            raise InputError(
-                f"{self.name}: points must be finite; {len(bad)} of {len(points)} rows are not "
-                f"(first: row {bad[0]}, counted from 0); remove them or export the file again"
-            )
         object.__setattr__(self, "points", points)
         if self.faces is not None:
             object.__setattr__(self, "faces", self._checked_faces(np.asarray(self.faces)))
@@ -86,6 +80,33 @@ class Shape:
                 f"found {faces.min()} to {faces.max()}"
             )
         return faces.astype(np.int64)
+
+    @cached_property
+    def sound_faces(self) -> Int[np.ndarray, "f 3"]:
+        """Faces with an area: three corners that differ, are finite and not on one line."""
+        if self.faces is None:
+            return np.empty((0, 3), dtype=np.int64)
+        a, b, c = self.points[self.faces].transpose(1, 0, 2)
+        with np.errstate(invalid="ignore"):  # corners that are not finite
+            double = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+            longest = np.maximum(((b - a) ** 2).sum(axis=1), ((c - a) ** 2).sum(axis=1))
+            return self.faces[double > 1e-12 * longest]
+
+    @cached_property
+    def unusable(self) -> dict[str, Int[np.ndarray, " r"]]:
+        """Rows that can have no answer, by reason.
+
+        ``"not finite"``: a coordinate is NaN or infinite. ``"unreferenced"``: the shape is a mesh
+        and no face with an area holds the point; not told where most points are like that, since
+        such a file is a cloud with some faces.
+        """
+        finite = np.isfinite(self.points).all(axis=1)
+        reasons = {"not finite": np.flatnonzero(~finite)}
+        held = np.zeros(len(finite), dtype=bool)
+        held[self.sound_faces] = True
+        if 2 * held.sum() > finite.sum():
+            reasons["unreferenced"] = np.flatnonzero(finite & ~held)
+        return {reason: rows for reason, rows in reasons.items() if len(rows)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +132,7 @@ class Operators:
     grad_x, grad_y
         Gradient of every eigenvector along the two axes of each point's tangent frame.
     rows
-        For each row of the shape, its row in the arrays above.
+        For each row of the shape, its row in the arrays above; -1 where it has none.
     centre, scale
         ``points = (shape.points - centre) * scale``.
     notes
@@ -156,7 +177,7 @@ class Embedding:
     points
         Distinct points, centred and scaled so that the area is 1.
     rows
-        For each row of the shape, its row in ``points``.
+        For each row of the shape, its row in ``points``; -1 where it has none.
     centre, scale
         ``points = (shape.points - centre) * scale``.
     name, sha256
@@ -194,12 +215,15 @@ class Embedding:
         return self.interpolation(self.values, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self.everywhere()[self.rows].astype(dtype or self.values.dtype, copy=False)
+        values = self.everywhere()[self.rows].astype(dtype or self.values.dtype, copy=False)
+        values[self.rows < 0] = np.nan
+        return values
 
     def first_rows(self) -> Int[np.ndarray, " n"]:
         """For each distinct point the first row of the shape that holds it."""
         first = np.empty(len(self.points), dtype=np.int64)
-        first[self.rows[::-1]] = np.arange(len(self.rows))[::-1]
+        known = np.flatnonzero(self.rows >= 0)[::-1]
+        first[self.rows[known]] = known
         return first
 
 
