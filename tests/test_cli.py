@@ -502,3 +502,77 @@ def test_the_group_lists_every_command():
     shown = CliRunner().invoke(cli.commands, ["--help"]).output
     for name in cli.commands.commands:
         assert f"\n  {name} " in shown
+
+
+def test_check_reports_every_shape_and_fails_for_one_that_would_be_refused(call, tmp_path):
+    (tmp_path / "one.xyz").write_text("1 2 3\n")
+    code, printed, err = call(
+        "check", "cat.ply", tmp_path / "one.xyz", tmp_path / "none.xyz", "--json"
+    )
+    reports = [json.loads(line) for line in printed.splitlines()]
+    assert code == 1
+    assert (reports[0]["rows"], reports[0]["refusal"]) == (150, "")
+    assert "at least 20 points" in reports[1]["refusal"]
+    assert "no such file" in reports[2]["refusal"]
+    assert "2 of 3 shapes would be refused" in err
+    code, printed, _ = call("check", "cat.ply")
+    assert code == 0
+    assert "rows          150" in printed
+
+
+def test_rerun_repeats_a_match_and_sees_what_has_changed(call, folder, tmp_path):
+    out, copy = tmp_path / "a.txt", tmp_path / "lion.ply"
+    copy.write_bytes((folder / "lion.ply").read_bytes())
+    weights = ("--weights", folder / "tiny.safetensors")
+    assert call("match", folder / "cat.ply", copy, "--out", out, *weights)[0] == 0
+    again = tmp_path / "b.txt"
+    code, printed, _ = call("rerun", f"{out}.json", "--out", again, "--json")
+    assert code == 0
+    assert json.loads(printed)["same_answer"] is True
+    assert again.read_bytes() == out.read_bytes()
+    record = json.loads((tmp_path / "a.txt.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps({**record, "answer_sha256": "0"}))
+    code, _, err = call("rerun", tmp_path / "other.json")
+    assert code == 1
+    assert "the answer differs" in err
+    copy.write_bytes((folder / "cat.ply").read_bytes())
+    code, _, err = call("rerun", f"{out}.json")
+    assert code == 1
+    assert "has changed since" in err
+    (tmp_path / "c.json").write_text("[]")
+    assert call("rerun", tmp_path / "c.json")[0] == 1
+
+
+def test_carry_matches_a_template_to_all_and_tells_which_failed(call, folder, tmp_path):
+    broken = tmp_path / "broken.ply"
+    broken.write_bytes((folder / "cat.ply").read_bytes()[:500])
+    words = (
+        "carry", folder / "cat.ply", folder / "lion.ply", broken, "--out", tmp_path / "out",
+        "--weights", folder / "tiny.safetensors", "--json",
+    )  # fmt: skip
+    code, printed, err = call(*words)
+    assert code == 1
+    facts = json.loads(printed)
+    assert (facts["done"], facts["failed"]) == (1, 1)
+    assert "broken.ply" in err
+    assert json.loads(call(*words)[1])["kept"] == 1
+
+
+def test_match_writes_the_deformed_source(call, folder, tmp_path):
+    words = (
+        "match",
+        "cat.ply",
+        "cat.ply",
+        "--out",
+        tmp_path / "a.txt",
+        "--weights",
+        "tiny.safetensors",
+    )
+    code, _, err = call(*words, "--refine", "register", "--deformed", tmp_path / "d.ply")
+    assert code == 0, err
+    moved, still = files.read(tmp_path / "d.ply"), files.read(folder / "cat.ply")
+    size = np.ptp(still.points, axis=0).max()
+    assert np.abs(moved.points - still.points).max() < 0.05 * size
+    code, _, err = call(*words, "--force", "--deformed", tmp_path / "e.ply")
+    assert code == 2
+    assert "--refine register only" in err

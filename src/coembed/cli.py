@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 import coembed
-from coembed.errors import CoembedError
+from coembed.errors import CoembedError, InputError
 
 __all__ = ["commands", "main"]
 
@@ -54,6 +54,14 @@ FORCE = click.option("--force", is_flag=True, help="Overwrite what is there.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 WEIGHTS = click.option(
     "--weights", default="human", show_default=True, help="A .safetensors file, or 'human'."
+)
+REFINE = click.option(
+    "--refine",
+    type=click.Choice(["none", "register", "spectral"]),
+    default="none",
+    show_default=True,
+    help="register: lay the shapes on each other first; sharper maps "
+    "for a second more. spectral: ZoomOut.",
 )
 CACHE = click.option("--cache", type=PATH, help="Folder where operators are kept for later.")
 POINTS = click.option(
@@ -105,14 +113,7 @@ def commands() -> None:
 @click.option("--out", type=PATH, required=True, help="Map to write: .txt or .npz.")
 @WEIGHTS
 @COUPLED
-@click.option(
-    "--refine",
-    type=click.Choice(["none", "register", "spectral"]),
-    default="none",
-    show_default=True,
-    help="register: lay the shapes on each other first; sharper maps "
-    "for a second more. spectral: ZoomOut.",
-)
+@REFINE
 @click.option(
     "--deformed",
     type=PATH,
@@ -165,6 +166,11 @@ def match(
             jobs=jobs, report=stage,
         )  # fmt: skip
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
+    matches.record["run"] = {
+        "source": str(source), "source_sha256": files.digest_of(source),
+        "target": str(target), "target_sha256": files.digest_of(target),
+        "weights": weights, "coupled": coupled, "refine": refine, "points": points,
+    }  # fmt: skip
     files.write_matches(out, matches, force=force)
     files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
     if deformed and matches.deformed is not None:
@@ -185,6 +191,93 @@ def match(
         "record": str(record_path),
     }
     _print(report, as_json)
+
+
+@commands.command()
+@click.argument("record", type=PATH)
+@click.option("--out", type=PATH, help="Map to write: .txt or .npz.")
+@FORCE
+@JSON
+def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
+    """Repeat the match of a run record and say whether the answer is the same, to the byte.
+
+    Files are looked for where they were, first from the present folder, then from the record's. The
+    exit code is 1 if they or the weights have changed, or if the answer differs.
+
+    Example: coembed rerun cat-lion.txt.json
+    """
+    from coembed import files, matching, model
+
+    if out is not None:
+        files.check_writable(out, force=force)
+    stored = files.read_record(record)
+    run = stored["run"]
+    loaded = model.load(run["weights"])
+    if loaded.digest != stored["weights_sha256"]:
+        raise InputError(f"{run['weights']}: other weights than those of the record")
+    pair = []
+    for side in ("source", "target"):
+        path = Path(run[side])
+        path = path if path.exists() else record.parent / path
+        if files.digest_of(path) != run[f"{side}_sha256"]:
+            raise InputError(f"{path}: the file has changed since the record was written")
+        pair.append(_shape_or_embedding(path))
+    settings = {name: run[name] for name in ("coupled", "refine", "points")}
+    matches = matching.match(loaded, pair[0], pair[1], **settings)
+    if out is not None:
+        files.write_matches(out, matches, force=force)
+    same = matches.record["answer_sha256"] == stored["answer_sha256"]
+    versions = {name: stored[name] for name in ("coembed", "python", "numpy")}
+    _print({"same_answer": same, "recorded_with": versions}, as_json)
+    if not same:
+        raise CoembedError(f"{record}: the answer differs from the recorded one")
+
+
+@commands.command()
+@click.argument("template", type=PATH)
+@click.argument("specimens", type=PATH, nargs=-1, required=True)
+@click.option("--out", type=PATH, required=True, help="Folder for maps and summary.")
+@WEIGHTS
+@REFINE
+@POINTS
+@CACHE
+@click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
+@FORCE
+@JSON
+def carry(
+    template: Path, specimens: tuple[Path, ...], out: Path, weights: str, refine: str,
+    points: int | None, cache: Path | None, jobs: int, force: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Match one template to many specimens: OUT gets a map for each, and summary.csv and .json.
+
+    Line i of a map is the specimen's row for row i of the template. A specimen that fails is listed
+    with its reason and the others go on; the exit code then is 1. A second start keeps what is
+    finished.
+
+    Example: coembed carry template.ply specimens/*.ply --out maps --refine register --jobs 2
+    """
+    from coembed import cohorts, matching, model
+
+    paths = cohorts.map_paths(specimens, out)
+    loaded = model.load(weights)
+    start = _shape_or_embedding(template)
+    if isinstance(start, coembed.Shape):
+        start = matching.embed(loaded, start, points=points, cache=cache)
+    settings = {"refine": refine, "points": points, "cache": cache, "force": force}
+    work = [(loaded, start, *pair, settings) for pair in zip(specimens, paths, strict=True)]
+    results = []
+    with _progress("carry", len(work)) as bar:
+        for result in _each(jobs, _carry_one, work):
+            bar.update(1)
+            results.append(result)
+    for result in results:
+        if result.state == "failed":
+            click.echo(f"failed: {result.reason}", err=True)
+    table, _ = cohorts.write_summary(out, results)
+    counts = {state: sum(r.state == state for r in results) for state in ("done", "kept", "failed")}
+    _print({**counts, "summary": str(table)}, as_json)
+    if counts["failed"]:
+        raise CoembedError(f"{counts['failed']} of {len(results)} specimens failed; see {table}")
 
 
 @commands.command()
@@ -276,6 +369,34 @@ def view(
         errors = evaluation.evaluate(found, other, _truth(truth, target_truth))
     viewing.view(one, other, found, out, errors=errors, force=force)
     click.echo(f"picture  {out}")
+
+
+@commands.command()
+@click.argument("shapes", nargs=-1, required=True, type=PATH)
+@JSON
+def check(shapes: tuple[Path, ...], as_json: bool) -> None:
+    """Report on shapes: points, parts, repeated and bad rows, faces, extent, density, units.
+
+    The exit code is 1 if a file cannot be read or a match would refuse it; the others are reported
+    all the same.
+
+    Example: coembed check scans/*.ply
+    """
+    from coembed import files, health
+
+    refused = 0
+    for path in shapes:
+        try:
+            report = asdict(health.examine(files.read(path)))
+        except CoembedError as error:
+            report = {"refusal": str(error)}
+        refused += bool(report["refusal"])
+        facts = {"shape": str(path), **report}
+        if not as_json:
+            facts = {name: value for name, value in facts.items() if value not in ("", ())}
+        _print(facts, as_json)
+    if refused:
+        raise CoembedError(f"{refused} of {len(shapes)} shapes would be refused")
 
 
 @commands.command()
@@ -553,7 +674,6 @@ def _stages() -> Iterator[Callable[[str, int, int], None]]:
 def _embedding_paths(shapes: tuple[Path, ...], out: Path, force: bool) -> list[tuple[Path, Path]]:
     """Where the embedding of each shape goes; the folder is made."""
     from coembed import files
-    from coembed.errors import InputError
 
     if out.suffix == ".npz":
         if len(shapes) > 1:
@@ -590,6 +710,13 @@ def _each(jobs: int, function: Callable[[Any], Any], work: list[Any]) -> Iterato
 
     with ProcessPoolExecutor(jobs) as pool:
         yield from pool.map(function, work)
+
+
+def _carry_one(work: tuple[Any, ...]) -> Any:
+    from coembed import cohorts
+
+    *arguments, settings = work
+    return cohorts.carry(*arguments, **settings)
 
 
 def _shape_or_embedding(path: Path) -> Any:
@@ -630,4 +757,7 @@ def _print(facts: Any, as_json: bool) -> None:
         shown = f"{value:.4g}" if isinstance(value, float) else value
         if isinstance(value, dict):
             shown = ", ".join(f"{key} {part}" for key, part in value.items())
+        elif isinstance(value, tuple):
+            numbers = all(isinstance(part, float) for part in value)
+            shown = " ".join(f"{x:.4g}" for x in value) if numbers else "; ".join(value)
         click.echo(f"{name.replace('_', ' '):<{width}}  {shown}")

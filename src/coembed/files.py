@@ -86,6 +86,12 @@ def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
         raise
 
 
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 def write_array(path: Path, array: np.ndarray) -> None:
     """Keep an array in a cache; a folder that cannot be written to is only a warning."""
     stream = io.BytesIO()
@@ -497,6 +503,25 @@ def write_matches(path: Path | str, matches: Correspondence, *, force: bool = Fa
         write_bytes(path, stream.getvalue(), force=force)
     else:
         raise InputError(f"{path}: maps are written as .txt or .npz")
+
+
+def read_record(path: Path | str) -> dict[str, Any]:
+    """Read the run record that `coembed match` writes beside a map.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is no such record.
+    """
+    path = Path(path)
+    check_readable(path)
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{path}: not a run record: {error}") from error
+    if not isinstance(stored, dict) or not {"run", "answer_sha256"} <= set(stored):
+        raise FileFormatError(f"{path}: not a run record of `coembed match`, or an old one")
+    return stored
 
 
 def read_matches(path: Path | str, *, n_target: int) -> Correspondence:

@@ -23,6 +23,7 @@ __all__ = [
     "geodesics",
     "geodesics_method",
     "gradients",
+    "lost_precision",
     "on_surface",
     "prepare",
     "surface_points",
@@ -30,6 +31,7 @@ __all__ = [
 
 N_EIG = 79
 
+_STRIPES = 4  # steps of single precision between two points: with fewer the shape suffers
 _CHUNK = 20_000  # points whose gradient weights exist at a time
 
 
@@ -189,7 +191,24 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     repeated = len(order) - int(new.sum())
     if repeated:
         notes.append(f"{repeated} repeated points share the answer of their first copy")
+    lost = lost_precision(points)
+    if lost:
+        notes.append(lost)
     return DistinctPoints((ordered[new] - centre) / size, rows, centre, size, tuple(notes))
+
+
+def lost_precision(points: Float[np.ndarray, "n 3"]) -> str:
+    """What to tell of points that lie in stripes, far from 0 in single precision; "" if not."""
+    if not len(points):
+        return ""
+    step = float(np.spacing(np.abs(points).max().astype(np.float32)))
+    usual = float(np.ptp(points, axis=0).max()) / np.sqrt(len(points))
+    if usual > _STRIPES * step or not (points == points.astype(np.float32)).all():
+        return ""
+    return (
+        f"coordinates in single precision, so far from 0, lie in steps of {step:.2g}; the details "
+        "of the shape are lost: export it in double precision, or with the offset taken away"
+    )
 
 
 def _curve_order(
@@ -306,7 +325,7 @@ def geodesics(
     """
     if edges:
         return _edge_distances(shape, sources)
-    missing = shape.unusable.get("not finite", ())
+    missing = shape.unusable.get("not finite", np.empty(0, dtype=np.int64))
     if len(missing):
         raise InputError(
             f"{shape.name}: {len(missing)} rows are not finite (first: row {missing[0]}), so there "

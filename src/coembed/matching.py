@@ -136,11 +136,11 @@ def match(
     Returns
     -------
     Target rows in source order; -1 for rows that are not finite, or that no face of a mesh holds
-    (the record counts them; in the target such rows are never an answer). The score of a match is exp(-(d / 0.06)²), d being the distance
-    on the source, in units of sqrt(area), between the point and where the target point's own
-    nearest neighbour leads back to. Above 8,000 points the search looks at the likely part of
-    the target only (the record says how often it finds the same as a full one), and d is taken
-    between the middles of 5,000 cells of each shape.
+    (the record counts them; in the target such rows are never an answer). The score of a match is
+    exp(-(d / 0.06)²), d being the distance on the source, in units of sqrt(area), between the point
+    and where the target point's own nearest neighbour leads back to. Above 8,000 points the search
+    looks at the likely part of the target only (the record says how often it finds the same as a
+    full one), and d is taken between the middles of 5,000 cells of each shape.
 
     References
     ----------
@@ -180,8 +180,10 @@ def match(
     record = _record(model, pair, settings, seconds)
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
+    scores = np.where(rows < 0, 0, score[rows])
+    record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
-        p2p, np.where(rows < 0, 0, score[rows]), len(pair[1].rows), record,
+        p2p, scores, len(pair[1].rows), record,
         embeddings=pair, deformed=deformed,
     )  # fmt: skip
 
@@ -524,6 +526,7 @@ def _record(
         "source": inputs[0],
         "target": inputs[1],
         "weights": model.info.get("name", ""),
+        "weights_sha256": model.digest,
         "model": asdict(model.config),
         **settings,
         "seconds": {stage: round(value, 3) for stage, value in seconds.items()},
