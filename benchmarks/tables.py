@@ -133,7 +133,7 @@ def main_table(runs):
     chosen = [(name, name, {"method": name}, "human") for name in BASELINES]
     for weights in ("faust", "scape", "surreal", "human"):
         chosen.append((f"CoE, `{weights}`", f"coe {weights}", {}, weights))
-    for refine in ("zoomout", "bijective-zoomout"):
+    for refine in ("zoomout", "spectral", "register"):
         chosen.append((f"CoE, `human`, {refine}", "", {"refine": refine}, "human"))
     for title, key, choices, weights in chosen:
         cells = [title]
@@ -194,7 +194,8 @@ def draw(runs):
         curves = {}
         for title, weights, choices in (
             ("CoE human", "human", {}), ("CoE human, bijective ZoomOut", "human",
-                                         {"refine": "bijective-zoomout"}),
+                                         {"refine": "spectral"}),
+            ("CoE human, registered", "human", {"refine": "register"}),
             ("CoE surreal", "surreal", {}), ("CQHB-GT", "human", {"method": "cqhb-gt"}),
             ("pyFM on WKS", "human", {"method": "pyfm-wks"}), ("HKS", "human", {"method": "hks"}),
             ("spectral", "human", {"method": "spectral"}),
