@@ -568,11 +568,15 @@ def test_match_writes_the_deformed_source(call, folder, tmp_path):
         "--weights",
         "tiny.safetensors",
     )
-    code, _, err = call(*words, "--refine", "register", "--deformed", tmp_path / "d.ply")
+    made = ("--deformed", tmp_path / "d.ply", "--morph", tmp_path / "m")
+    code, _, err = call(*words, "--refine", "register", *made)
     assert code == 0, err
     moved, still = files.read(tmp_path / "d.ply"), files.read(folder / "cat.ply")
     size = np.ptp(still.points, axis=0).max()
     assert np.abs(moved.points - still.points).max() < 0.05 * size
+    frames = sorted((tmp_path / "m").iterdir())
+    assert [path.name for path in frames] == [f"{number:02}.ply" for number in range(21)]
+    np.testing.assert_array_equal(files.read(frames[20]).points, moved.points)
     code, _, err = call(*words, "--force", "--deformed", tmp_path / "e.ply")
     assert code == 2
     assert "--refine register only" in err

@@ -39,12 +39,15 @@ def test_everything_that_is_wrong_is_counted():
 
 def test_parts_of_a_cloud_and_of_a_mesh(sphere_points):
     one = sphere_points(200)
-    found = health.examine(Shape(np.concatenate([one, one + [5, 0, 0]])))
+    found = health.examine(Shape(np.concatenate([one, one + np.array([5, 0, 0])])))
     assert found.components == 2
     assert "2 separate parts" in found.warnings[0]
     points, faces = grid(6)
     apart = health.examine(
-        Shape(np.concatenate([points, points + [9, 0, 0]]), np.concatenate([faces, faces + 36]))
+        Shape(
+            np.concatenate([points, points + np.array([9, 0, 0])]),
+            np.concatenate([faces, faces + 36]),
+        )
     )
     assert apart.components == 2
 
@@ -57,7 +60,7 @@ def test_units_are_those_that_suit_a_person(sphere_points, size, units):
 
 
 def test_precision_that_was_lost_is_told(sphere_points):
-    far = sphere_points(300) + [5e6, 0, 0]
+    far = sphere_points(300) + np.array([5e6, 0, 0])
     assert health.examine(Shape(far)).warnings == ()
     found = health.examine(Shape(far.astype(np.float32)))
     assert any("lie in steps of 0.5" in line for line in found.warnings)

@@ -33,6 +33,7 @@ ORDER = [
     "evaluation",
     "functional",
     "registration",
+    "adaptation",
     "matching",
     "cohorts",
     "training",

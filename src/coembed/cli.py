@@ -47,6 +47,7 @@ def _multiple(text: str, units: Mapping[str, int], expected: str) -> int:
 
 
 PATH = click.Path(path_type=Path)
+FRAMES = 20  # steps of a morph
 LONG = 8  # seconds that a match may take without saying so
 COUNT = click.IntRange(min=1)
 NATURAL = click.IntRange(min=0)
@@ -115,9 +116,20 @@ def commands() -> None:
 @COUPLED
 @REFINE
 @click.option(
+    "--adapt",
+    default=0.0,
+    metavar="SECONDS",
+    help="First train the last layer on this pair; kept if the shapes then agree better.",
+)
+@click.option(
     "--deformed",
     type=PATH,
     help="Write the source as it lies on the target, with --refine register.",
+)
+@click.option(
+    "--morph",
+    type=PATH,
+    help="Folder for 21 shapes on the way there, 00.ply to 20.ply, with --refine register.",
 )
 @POINTS
 @click.option("--max-memory", type=_memory, metavar="2GB",
@@ -132,9 +144,9 @@ def commands() -> None:
 @FORCE
 @JSON
 def match(
-    source: Path, target: Path, out: Path, weights: str, coupled: bool, refine: str,
-    deformed: Path | None, points: int | None, max_memory: int | None, cache: Path | None,
-    jobs: int, force: bool, as_json: bool,
+    source: Path, target: Path, out: Path, weights: str, coupled: bool, refine: str, adapt: float,
+    deformed: Path | None, morph: Path | None, points: int | None, max_memory: int | None,
+    cache: Path | None, jobs: int, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
@@ -146,13 +158,7 @@ def match(
     """
     from coembed import files, matching, model
 
-    record_path = out.with_name(out.name + ".json")
-    for path in (out, record_path, *([deformed] if deformed else [])):
-        files.check_writable(path, force=force)
-    if deformed and refine != "register":
-        raise click.BadParameter("is made by --refine register only", param_hint="--deformed")
-    if out.suffix not in (".txt", ".npz"):
-        raise click.BadParameter("maps are written as .txt or .npz", param_hint="--out")
+    moved = _outputs_of_match(out, refine, deformed, morph, force)
     loaded = model.load(weights)
     started = time.perf_counter()
     one, other = _shape_or_embedding(source), _shape_or_embedding(target)
@@ -162,25 +168,17 @@ def match(
     )
     with _bar_of_match(cost) as stage:
         matches = matching.match(
-            loaded, one, other, coupled=coupled, refine=refine, points=points, cache=cache,
-            jobs=jobs, report=stage,
+            loaded, one, other, coupled=coupled, refine=refine, adapt=adapt, points=points,
+            cache=cache, jobs=jobs, report=stage,
         )  # fmt: skip
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
     matches.record["run"] = {
         "source": str(source), "source_sha256": files.digest_of(source),
         "target": str(target), "target_sha256": files.digest_of(target),
-        "weights": weights, "coupled": coupled, "refine": refine, "points": points,
+        "weights": weights, "coupled": coupled, "refine": refine, "adapt": adapt, "points": points,
     }  # fmt: skip
-    files.write_matches(out, matches, force=force)
-    files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
-    if deformed and matches.deformed is not None:
-        faces = one.faces if isinstance(one, coembed.Shape) else None
-        files.write(deformed, coembed.Shape(matches.deformed, faces), force=force)
-    for side in ("source", "target"):
-        for change in matches.record[side]["changes"]:
-            click.echo(f"{matches.record[side]['name']}: {change}", err=True)
-    for note in matches.record["notes"]:
-        click.echo(note, err=True)
+    faces = one.faces if isinstance(one, coembed.Shape) else None
+    record_path = _write_match(matches, out, moved, faces, force)
     report = {
         "source_points": len(matches.p2p),
         "target_points": matches.n_target,
@@ -191,6 +189,48 @@ def match(
         "record": str(record_path),
     }
     _print(report, as_json)
+
+
+def _outputs_of_match(
+    out: Path, refine: str, deformed: Path | None, morph: Path | None, force: bool
+) -> dict[Path, float]:
+    """Files of the source on its way, and the share of the way; all outputs can be written."""
+    if out.suffix not in (".txt", ".npz"):
+        raise click.BadParameter("maps are written as .txt or .npz", param_hint="--out")
+    moved = {} if deformed is None else {deformed: 1.0}
+    if morph is not None:
+        moved |= {morph / f"{step:02}.ply": step / FRAMES for step in range(FRAMES + 1)}
+    if moved and refine != "register":
+        raise click.UsageError("--deformed and --morph are made by --refine register only")
+    from coembed import files
+
+    for path in (out, _record_of(out), *(path for path in moved if path.exists())):
+        files.check_writable(path, force=force)
+    return moved
+
+
+def _record_of(out: Path) -> Path:
+    return out.with_name(out.name + ".json")
+
+
+def _write_match(
+    matches: Any, out: Path, moved: Mapping[Path, float], faces: Any, force: bool
+) -> Path:
+    """Write what a match has made, tell what was changed, and say where the record is."""
+    from coembed import files
+
+    record_path = _record_of(out)
+    files.write_matches(out, matches, force=force)
+    files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
+    for path, share in moved.items() if matches.registration else ():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write(path, coembed.Shape(matches.deformed(share), faces), force=force)
+    for side in ("source", "target"):
+        for change in matches.record[side]["changes"]:
+            click.echo(f"{matches.record[side]['name']}: {change}", err=True)
+    for note in matches.record["notes"]:
+        click.echo(note, err=True)
+    return record_path
 
 
 @commands.command()
@@ -222,7 +262,7 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
         if files.digest_of(path) != run[f"{side}_sha256"]:
             raise InputError(f"{path}: the file has changed since the record was written")
         pair.append(_shape_or_embedding(path))
-    settings = {name: run[name] for name in ("coupled", "refine", "points")}
+    settings = {name: run[name] for name in ("coupled", "refine", "adapt", "points")}
     matches = matching.match(loaded, pair[0], pair[1], **settings)
     if out is not None:
         files.write_matches(out, matches, force=force)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from coembed import __version__, functional, geometry, sampling
+from coembed import __version__, adaptation, functional, geometry, sampling
 from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
 from coembed.layers import Landmarks
 from coembed.model import CoupledEmbedding
-from coembed.registration import Surface, register
+from coembed.registration import Registration, Surface, register
 from coembed.search import Cells, Partition, nearest
 from coembed.shapes import MIN_POINTS, Correspondence, Embedding, Shape
 
@@ -53,13 +53,37 @@ class EmbeddedCorrespondence(Correspondence):
     ----------
     embeddings
         Of source and target, as they were matched.
-    deformed
-        Where the source rows come to lie on the target, in the target file's frame and units;
-        None unless the shapes were registered.
+    registration
+        How the two lie on each other; None unless they were registered and fit.
     """
 
     embeddings: tuple[Embedding, Embedding] = field(kw_only=True)
-    deformed: Float[np.ndarray, "n 3"] | None = field(kw_only=True, default=None)
+    registration: Registration | None = field(kw_only=True, default=None)
+
+    def deformed(self, share: float = 1.0) -> Float[np.ndarray, "n 3"]:
+        """Where the source rows come to lie on the target, in the target file's frame and units.
+
+        Parameters
+        ----------
+        share
+            Of the way there; 0: the source as it was, but of the target's size and in its place.
+
+        Raises
+        ------
+        InputError
+            If the shapes were not registered, or do not fit.
+        """
+        if self.registration is None:
+            raise InputError(
+                "there is no deformed shape: the two were not registered, or do not fit"
+            )
+        source, target = self.embeddings
+        moved = self.registration.deformed[0] if share == 1 else self.registration.between(share)
+        if source.interpolation is not None:
+            moved = source.interpolation(moved)
+        placed = moved[source.rows] / target.scale + target.centre
+        placed[source.rows < 0] = np.nan
+        return placed
 
     def apply(self, points: Float[np.ndarray, "q 3"]) -> Int[np.ndarray, " q"]:
         """Target rows for further points of the source, in the source file's frame and units.
@@ -99,6 +123,7 @@ def match(
     *,
     coupled: bool = False,
     refine: str = "none",
+    adapt: float = 0.0,
     points: int | None = POINTS,
     cache: Path | None = None,
     jobs: int = 1,
@@ -122,6 +147,9 @@ def match(
         other first, and compare position and normal too; it takes about a second more and gives
         the sharpest maps. Where the shapes do not lie on each other the map stays as it was, and
         the record says so. ``"spectral"``: ZoomOut with 200 eigenvectors in both directions.
+    adapt
+        About so many seconds train the network's last layer on the pair's own mutual matches
+        first; what comes out is kept only if the two shapes then agree better. Needs torch.
     points
         Of larger shapes the network looks at a sample of so many points, evenly spread, and the
         embedding is interpolated to the others; None: at all. Every row is answered either way.
@@ -148,6 +176,8 @@ def match(
     """
     if refine not in REFINEMENTS:
         raise InputError(f"refine must be one of {', '.join(REFINEMENTS)}; got {refine!r}")
+    if not 0 <= adapt < np.inf:
+        raise InputError(f"adapt must be a number of seconds, 0 or more; got {adapt}")
     if coupled:
         model.check_coupled()
     started = time.perf_counter()
@@ -156,14 +186,11 @@ def match(
     refining = time.perf_counter()
     if coupled:
         pair = _coupled(model, *pair)
-    deformed: Float[np.ndarray, "n 3"] | None = None
+    laid: Registration | None = None
     notes: list[str] = []
-    if refine != "none":
+    if refine != "none" or adapt:
         report("refine")
-    if refine == "register":
-        pair, deformed, notes = _registered(*pair)
-    elif refine == "spectral":
-        pair = _zoomed_out(*pair, cache)
+        pair, laid, notes = _refined(pair, refine, adapt, cache)
     report("match")
     searching = time.perf_counter()
     there, off, recall = _found(*pair)
@@ -176,7 +203,10 @@ def match(
         "match": ended - searching,
         "total": ended - started,
     }
-    settings = {"coupled": coupled, "refine": refine, "search_recall": recall, "notes": notes}
+    settings = {
+        "coupled": coupled, "refine": refine, "adapt": adapt, "search_recall": recall,
+        "notes": notes,
+    }  # fmt: skip
     record = _record(model, pair, settings, seconds)
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
@@ -184,7 +214,7 @@ def match(
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
         p2p, scores, len(pair[1].rows), record,
-        embeddings=pair, deformed=deformed,
+        embeddings=pair, registration=laid,
     )  # fmt: skip
 
 
@@ -386,10 +416,27 @@ def _coupled(
     return replace(source, values=refined[0]), replace(target, values=refined[1])
 
 
+def _refined(
+    pair: tuple[Embedding, Embedding], refine: str, adapt: float, cache: Path | None
+) -> tuple[tuple[Embedding, Embedding], Registration | None, list[str]]:
+    """The pair adapted, then refined; how its shapes lie on each other; remarks."""
+    laid: Registration | None = None
+    notes: list[str] = []
+    if adapt:
+        first, second, remark = adaptation.adapt(*pair, max(1, round(adapt * adaptation.STEPS)))
+        pair, notes = (first, second), [remark]
+    if refine == "register":
+        pair, laid, remarks = _registered(*pair)
+        notes += remarks
+    elif refine == "spectral":
+        pair = _zoomed_out(*pair, cache)
+    return pair, laid, notes
+
+
 def _registered(
     source: Embedding, target: Embedding
-) -> tuple[tuple[Embedding, Embedding], Float[np.ndarray, "n 3"] | None, list[str]]:
-    """The pair laid on each other, where the source lies in the target's file, and remarks."""
+) -> tuple[tuple[Embedding, Embedding], Registration | None, list[str]]:
+    """The pair laid on each other, or as it was if it does not fit, and remarks."""
     laid = register(Surface.of(source), Surface.of(target))
     if not laid.fits:
         remark = (
@@ -402,12 +449,7 @@ def _registered(
         for one, share in zip((source, target), laid.touching, strict=True)
         if share >= _TOUCHING
     ]
-    moved = laid.deformed[0]
-    if source.interpolation is not None:
-        moved = source.interpolation(moved)
-    deformed = moved[source.rows] / target.scale + target.centre
-    deformed[source.rows < 0] = np.nan
-    return laid.embeddings, deformed, remarks
+    return laid.embeddings, laid, remarks
 
 
 def _zoomed_out(

@@ -81,6 +81,18 @@ class Registration:
     deformed: tuple[Float[np.ndarray, "n 3"], Float[np.ndarray, "m 3"]]
     residuals: tuple[float, float]
     touching: tuple[float, float]
+    _moved: tuple["Surface", Float[np.ndarray, "k 3"]]
+
+    def between(self, share: float) -> Float[np.ndarray, "n 3"]:
+        """The source's sample on its way: 0 as it was, 1 as it lies on the target.
+
+        Turns are shared out as turns, so that limbs swing and do not shrink: each node's rotation
+        goes this share of its angle, and the nodes lie where their edges fit together best.
+        """
+        surface, places = self._moved
+        graph = _Graph.of(surface, None)
+        nodes = graph.between(surface.points[surface.nodes], places, share)
+        return sampling.interpolation(surface.sample, surface.points[surface.nodes])(nodes)
 
     @property
     def fits(self) -> bool:
@@ -426,6 +438,27 @@ class _Graph:
             places = solve(stiff * kept + pull[:, None] * goal)
         return places, turned
 
+    def between(
+        self, start: Float[np.ndarray, "k 3"], end: Float[np.ndarray, "k 3"], share: float
+    ) -> Float[np.ndarray, "k 3"]:
+        """Places on the way from ``start``, where the edges are as built, to ``end``."""
+        rotation = scipy.spatial.transform.Rotation
+        turned = self._rotations(end)
+        turns = rotation.from_matrix(turned).as_rotvec()
+        part = rotation.from_rotvec(turns * share).as_matrix()
+        # what the rotation leaves of each edge's change grows evenly
+        ends = self.edges.T
+        full, partial = (
+            np.einsum("eab,eb->ea", (some[ends[0]] + some[ends[1]]) / 2, self.vectors)
+            for some in (turned, part)
+        )
+        wanted = partial + share * (self.difference @ end - full)
+        pinned = self.laplacian + 1e-9 * scipy.sparse.eye_array(len(start))  # nothing holds it
+        places = _solver(pinned)(self.difference.T @ (self.stiffness[:, None] * wanted))
+        middle = (1 - share) * start.mean(axis=0) + share * end.mean(axis=0)
+        moved: Float[np.ndarray, "k 3"] = places - places.mean(axis=0) + middle
+        return moved
+
     def _rotations(self, places: Float[np.ndarray, "k 3"]) -> Float[np.ndarray, "k 3 3"]:
         """How each node's surroundings are turned, smoothed over its neighbours."""
         moved = self.difference @ places
@@ -503,7 +536,7 @@ def _embedded_anew(
     touching = [_torn(*parts) for parts in zip(surfaces, ways, strict=True)]
     return Registration(
         (anew[0], anew[1]), (deformed[0], deformed[1]), (residuals[0], residuals[1]),
-        (touching[0], touching[1]),
+        (touching[0], touching[1]), (a, ways[0].nodes),
     )  # fmt: skip
 
 
