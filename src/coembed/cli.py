@@ -143,7 +143,7 @@ def match(
 
     Example: coembed match cat.ply lion.ply --out cat-lion.txt
     """
-    from coembed import files, matching, model
+    from coembed import files, formats, matching, model
 
     record_path = out.with_name(out.name + ".json")
     for path in (out, record_path, *([deformed] if deformed else [])):
@@ -169,7 +169,7 @@ def match(
     files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
     if deformed and matches.deformed is not None:
         faces = one.faces if isinstance(one, coembed.Shape) else None
-        files.write(deformed, coembed.Shape(matches.deformed, faces), force=force)
+        formats.write(deformed, coembed.Shape(matches.deformed, faces), force=force)
     for side in ("source", "target"):
         for change in matches.record[side]["changes"]:
             click.echo(f"{matches.record[side]['name']}: {change}", err=True)
@@ -243,9 +243,9 @@ def evaluate(
 
     Example: coembed evaluate cat-lion.txt --target lion.ply --truth cat-lion.truth.txt
     """
-    from coembed import evaluation, files
+    from coembed import evaluation, files, formats
 
-    shape = files.read(target)
+    shape = formats.read(target)
     found = files.read_matches(matches, n_target=len(shape.points))
     pairs = _truth(truth, target_truth)
     _print(evaluation.evaluate(found, shape, pairs, samples=samples).summary(), as_json)
@@ -267,9 +267,9 @@ def view(
 
     Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
     """
-    from coembed import evaluation, files, viewing
+    from coembed import evaluation, files, formats, viewing
 
-    one, other = files.read(source), files.read(target)
+    one, other = formats.read(source), formats.read(target)
     found = files.read_matches(matches, n_target=len(other.points))
     errors = None
     if truth is not None:
@@ -286,7 +286,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
 
     Example: coembed info cat.ply human
     """
-    from coembed import evaluation, files, geometry, model
+    from coembed import evaluation, formats, geometry, model
 
     for path in shapes:
         if str(path) == "human" or path.suffix == ".safetensors":
@@ -294,7 +294,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             count = sum(int(value.size) for value in loaded.parameters.values())
             _print({"weights": str(path), "parameters": count, **loaded.info}, as_json)
             continue
-        shape = files.read(path)
+        shape = formats.read(path)
         operators = geometry.prepare(shape)
         facts = {
             "shape": str(path),
@@ -573,10 +573,10 @@ def _embedding_paths(shapes: tuple[Path, ...], out: Path, force: bool) -> list[t
 
 def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[float, float]]:
     """Name, notes and seconds of one shape, whose embedding is written."""
-    from coembed import files, matching
+    from coembed import files, formats, matching
 
     model, shape, points, cache, out, force = work
-    embedding = matching.embed(model, files.read(shape), points=points, cache=cache)
+    embedding = matching.embed(model, formats.read(shape), points=points, cache=cache)
     files.write_embedding(out, embedding, force=force)
     return embedding.name, embedding.notes, embedding.seconds
 
@@ -593,9 +593,9 @@ def _each(jobs: int, function: Callable[[Any], Any], work: list[Any]) -> Iterato
 
 
 def _shape_or_embedding(path: Path) -> Any:
-    from coembed import files
+    from coembed import files, formats
 
-    return files.read_embedding(path) if files.holds_embedding(path) else files.read(path)
+    return files.read_embedding(path) if files.holds_embedding(path) else formats.read(path)
 
 
 @contextmanager
