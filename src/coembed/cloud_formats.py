@@ -35,7 +35,7 @@ def read_pts(path: Path) -> Content:
 def _table(path: Path, text: str) -> Content:
     plain = _three_columns(text)
     if plain is not None:
-        return Content(plain, None, {}, ("3 columns: x y z",))
+        return Content(plain)
     numbered = list(_lines(text))
     if not numbered:
         raise FileFormatError(f"{path}: the file holds no points")
@@ -102,7 +102,8 @@ def _named(
     attributes = {name: columns[c] for name, c in zip(called, rest, strict=True)}
     order = dict(zip(wanted, "xyz", strict=True)) | dict(zip(rest, called, strict=True))
     read_as = " ".join(order[c] for c in range(len(columns)))
-    return Content(points, None, attributes, (f"{len(columns)} columns: {read_as}",))
+    notes = (f"{len(columns)} columns: {read_as}",) if rest else ()
+    return Content(points, None, attributes, notes)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -131,15 +132,15 @@ def _comment_names(text: str) -> list[str] | None:
 def _splitter(numbered: list[tuple[int, str]]) -> Any:
     """Find how the columns of a table are split: by what gives three numbers in its first rows."""
     sample = [line for _, line in numbered[:3]][::-1]  # the first may be a title or a count
-    ways = [_by(";", decimal_comma=True), _by(","), _by("\t"), _by_blanks, _by_anything]
+    ways = {";": _by(";"), ",": _by(","), "\t": _by("\t"), " ": _by_blanks, "": _by_anything}
     for line in sample:
-        for way in ways:
-            if sum(map(_is_number, way(line))) >= 3:
+        for mark, way in ways.items():
+            if mark in line and sum(map(_is_number, way(line))) >= 3:
                 return way
     return _by_anything
 
 
-def _by(mark: str, *, decimal_comma: bool = False) -> Any:
+def _by(mark: str) -> Any:
     def split(line: str) -> list[str]:
         if mark not in line:
             return _by_anything(line)
@@ -147,7 +148,7 @@ def _by(mark: str, *, decimal_comma: bool = False) -> Any:
         words = [word.strip() for word in words]
         if not words[-1]:
             words.pop()  # a mark at the end of the line
-        if decimal_comma:
+        if mark == ";":  # where these split columns, commas are decimal
             words = [re.sub(r"^([-+]?\d*),(\d+)", r"\1.\2", word) for word in words]
         return [word or "nan" for word in words]
 
