@@ -4,6 +4,7 @@ import os
 import struct
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
