@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -372,6 +373,22 @@ def _lzf(data: bytes, size: int) -> bytes:
 # ---------------------------------------------------------------------------------------- LAS
 
 
+def _check_las(path: Path, content: bytes) -> None:
+    """Refuse headers that count more records than the file can hold: laspy would read them all."""
+    if content[:4] != b"LASF" or len(content) < 227:
+        raise FileFormatError(
+            f"{path}: not a LAS file; expected LASF and a header of 227 bytes or more; got "
+            f"{len(content)} bytes that begin with {content[:4]!r}"
+        )
+    size, start, records = struct.unpack_from("<HII", content, 94)
+    if records * 54 > max(min(start, len(content)) - size, 0):
+        raise miscounted(path, "variable length records", records, f"room for {start} bytes")
+    if content[25] >= 4 and len(content) >= 247:
+        begin, records = struct.unpack_from("<QI", content, 235)
+        if records * 60 > max(len(content) - begin, 0):
+            raise miscounted(path, "extended records", records, f"only {len(content)} bytes")
+
+
 def read_las(path: Path) -> Content:
     """LAS and LAZ: scaled coordinates in double precision, the other fields as they are."""
     try:
@@ -379,8 +396,7 @@ def read_las(path: Path) -> Content:
     except ImportError as error:
         raise MissingExtraError(f'{path}: LAS needs laspy: pip install "coembed[las]"') from error
     content = path.read_bytes()
-    if content[:4] != b"LASF":
-        raise FileFormatError(f"{path}: not a LAS file; expected it to begin with LASF")
+    _check_las(path, content)
     with laspy.open(io.BytesIO(content)) as reader:
         header = reader.header
         n = int(header.point_count)
