@@ -19,6 +19,7 @@ ORDER = [
     "shapes",
     "files",
     "contents",
+    "isolation",
     "cloud_formats",
     "mesh_formats",
     "vtk_formats",

@@ -5,6 +5,7 @@ import io
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from coembed.contents import Content, columns_of, miscounted, name_columns
 from coembed.errors import FileFormatError, MissingExtraError
+from coembed.isolation import decoded
 
 __all__ = ["read_las", "read_mat", "read_numpy", "read_pcd", "read_pts", "read_text"]
 
@@ -411,12 +413,17 @@ def read_las(path: Path) -> Content:
         raise miscounted(path, "points", n, found // size)
     if n > 1000 * len(content):  # before memory is taken for so many
         raise miscounted(path, "points", n, f"only {len(content)} bytes")
-    data = laspy.read(io.BytesIO(content))
-    if len(data.points) != n:
-        raise miscounted(path, "points", n, len(data.points))
-    points = np.stack([np.asarray(data[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+    fields = decoded("laz", path) if compressed else _las_fields(laspy.read(io.BytesIO(content)))
+    if len(fields["x"]) != n:
+        raise miscounted(path, "points", n, len(fields["x"]))
+    points = np.stack([fields.pop(axis) for axis in "xyz"], axis=1)
+    return Content(points, None, fields)
+
+
+def _las_fields(data: Any) -> dict[str, np.ndarray]:
     names = [name for name in data.point_format.dimension_names if name not in ("X", "Y", "Z")]
-    return Content(points, None, {name: np.array(data[name]) for name in names})
+    fields = {axis: np.asarray(data[axis], dtype=np.float64) for axis in "xyz"}
+    return fields | {name: np.array(data[name]) for name in names}
 
 
 # -------------------------------------------------------------------------------------- arrays
@@ -522,7 +529,7 @@ def read_mat(path: Path) -> Content:
     """MATLAB files of every version: VERT or X, Y and Z, and TRIV, perhaps in a struct."""
     content = path.read_bytes()
     new = content[:10] == b"MATLAB 7.3" or b"\x89HDF\r\n\x1a\n" in (content[:8], content[512:520])
-    found = _mat_73(path, content) if new else _mat_5(content)
+    found = _mat_73(path) if new else _mat_5(path, content)
     structs = list(_structs("", found))
     if len(structs) != 1:
         names = ", ".join(sorted(found)) or "none"
@@ -575,36 +582,23 @@ def _structs(name: str, found: Mapping[str, Any], depth: int = 0) -> Iterator[tu
                 yield from _structs(f"{name}.{key}".strip("."), value, depth + 1)
 
 
-def _mat_5(content: bytes) -> dict[str, Any]:
-    from scipy.io import loadmat
+def _mat_5(path: Path, content: bytes) -> dict[str, Any]:
+    # version 5 has its byte order at 126; version 4 begins with a number below 2**24
+    if content[126:128] not in (b"IM", b"MI") and 0 not in content[:4]:
+        raise FileFormatError(f"{path}: not a readable MAT file; it begins with {content[:16]!r}")
+    return decoded("mat5", path)
 
-    found = loadmat(io.BytesIO(content), simplify_cells=True)
-    return {name: value for name, value in found.items() if not name.startswith("__")}
 
-
-def _mat_73(path: Path, content: bytes) -> dict[str, Any]:
+def _mat_73(path: Path) -> dict[str, Any]:
     ways = "save it again with save(..., '-v7')"
-    try:
-        import h5py
-    except ImportError as error:
+    if find_spec("h5py") is None:
         raise MissingExtraError(
             f'{path}: a MATLAB 7.3 (HDF5) file: {ways}, or pip install "coembed[mat]"'
-        ) from error
-
-    def read(group: Any, depth: int = 0) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for name in group:
-            item = None if name.startswith("#") else group.get(name)
-            if isinstance(item, h5py.Group) and depth < 4:
-                out[name] = read(item, depth + 1)
-            elif isinstance(item, h5py.Dataset) and item.dtype.kind in "fiub":
-                out[name] = item[()].T  # HDF5 keeps MATLAB's columns as rows
-        return out
-
+        )
     try:
-        with h5py.File(io.BytesIO(content), "r") as file:
-            return read(file)
-    except (OSError, RuntimeError, KeyError) as error:
+        return decoded("mat73", path)
+    except ValueError as error:
+        reason = str(error).removeprefix(f"{path}: ")
         raise FileFormatError(
-            f"{path}: a MATLAB 7.3 (HDF5) file that is cut off or damaged ({error}); {ways}"
+            f"{path}: a MATLAB 7.3 (HDF5) file that is cut off or damaged ({reason}); {ways}"
         ) from error
