@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import cKDTree
 
-from coembed import bodies, files
+from coembed import bodies, files, formats
 
 SEEDS = (13, 0)
 POINTS = 5000
@@ -20,7 +20,7 @@ def main() -> None:
         for body, seed in zip(people, SEEDS, strict=True)
     ]
     for side, sample in zip(("source", "target"), samples, strict=True):
-        files.write(OUT / f"{side}.ply", sample.shape, force=True)
+        formats.write(OUT / f"{side}.ply", sample.shape, force=True)
     # the source's points as they lie on the target's surface, and the target sample nearest
     exact = bodies.on_body(people[1], samples[0].face, samples[0].barycentric)
     _, nearest = cKDTree(samples[1].shape.points).query(exact)

@@ -20,7 +20,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 from speed import processor
 
-from coembed import bodies, evaluation, files, geometry, layouts, matching, model
+from coembed import bodies, evaluation, formats, geometry, layouts, matching, model
 from coembed.shapes import Shape
 
 RESULT = Path(__file__).parent / "results" / "refinement.json"
@@ -109,7 +109,7 @@ def builds(weights):
 
 def animal(weights, path, rng):
     """A mesh on legs and itself with the legs swung, points of each drawn apart."""
-    mesh = files.read(path)
+    mesh = formats.read(path)
     v = mesh.points
     low, high = v.min(axis=0), v.max(axis=0)
     along = 2 if high[2] - low[2] > high[0] - low[0] else 0

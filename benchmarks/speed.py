@@ -21,7 +21,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import coembed
-from coembed import bodies, charts, files
+from coembed import bodies, charts, formats
 from coembed.search import nearest
 
 RESULT = Path(__file__).parent / "results" / "speed.json"
@@ -60,7 +60,7 @@ def whole_pair(n, looked_at, *, jobs=1, cached=False):
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{side}.ply" for side in ("source", "target")]
         for seed, path in enumerate(paths):
-            files.write(path, _person(n, seed))
+            formats.write(path, _person(n, seed))
         times = []
         for i in range((3 if n <= 20_000 else 1) + cached):
             started = time.perf_counter()

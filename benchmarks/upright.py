@@ -22,7 +22,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import coembed
-from coembed import bodies, datasets, files
+from coembed import bodies, datasets, formats
 from coembed.shapes import Shape
 
 COARSE, FINE = (800, 6), (2000, 12)  # points of a shape, generated bodies to compare with
@@ -99,7 +99,7 @@ def upright(shape):
 
 
 def turned(path):
-    shape = files.read(path)
+    shape = formats.read(path)
     turn, value, runner_up = upright(shape)
     centre = shape.points.mean(axis=0)
     points = (shape.points - centre) @ turn.as_matrix().T
@@ -120,7 +120,7 @@ def main():
     facts = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         for path, (shape, turn, value, other) in zip(paths, pool.map(turned, paths), strict=True):
-            files.write(options.out / "off" / f"{path.stem}.ply", shape)
+            formats.write(options.out / "off" / f"{path.stem}.ply", shape)
             facts[path.stem] = {
                 "turn_degrees": np.rad2deg(turn.as_rotvec()).round(1).tolist(),
                 "likeness": round(value, 4),

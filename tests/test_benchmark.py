@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from coembed import baselines, benchmark, evaluation, files, matching
+from coembed import baselines, benchmark, evaluation, files, formats, matching
 from coembed.benchmark import Settings, Table
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
@@ -23,10 +23,10 @@ def data(tmp_path_factory, sphere_points):
     for name, order, factors in zip(
         "abc", orders, ([1, 1.5, 2], [1, 1.5, 2], [2, 1, 1.2]), strict=True
     ):
-        files.write(folder / "off" / f"{name}.ply", Shape((points * factors)[order]))
+        formats.write(folder / "off" / f"{name}.ply", Shape((points * factors)[order]))
         place = np.argsort(order)
         (folder / "corres" / f"{name}.vts").write_text("\n".join(str(r + 1) for r in place))
-    files.write(folder / "off" / "no_truth.ply", Shape(points))
+    formats.write(folder / "off" / "no_truth.ply", Shape(points))
     return folder
 
 
@@ -53,7 +53,7 @@ def test_every_ordered_pair_is_judged(table):
 
 
 def test_the_table_agrees_with_matching_and_evaluating_one_pair(table, data, tiny_model):
-    one, other = (files.read(data / "off" / f"{name}.ply") for name in "ac")
+    one, other = (formats.read(data / "off" / f"{name}.ply") for name in "ac")
     pairs = files.read_pairs(*(data / "corres" / f"{name}.vts" for name in "ac"))
     found = matching.match(tiny_model, one, other)
     errors = evaluation.evaluate(Correspondence(found.p2p, found.score, 200), other, pairs,
@@ -135,7 +135,7 @@ def test_what_was_kept_is_not_used_for_other_faces_or_mirrored_truth(
     (tmp_path / "off").mkdir()
     (tmp_path / "corres").mkdir()
     for name, factor in (("a", 1.2), ("b", 1.3)):
-        files.write(tmp_path / "off" / f"{name}.ply", Shape(points * [1, 1, factor], faces))
+        formats.write(tmp_path / "off" / f"{name}.ply", Shape(points * [1, 1, factor], faces))
         lines = "\n".join(str(row + 1) for row in range(100))
         (tmp_path / "corres" / f"{name}.vts").write_text(lines)
 
@@ -152,7 +152,7 @@ def test_what_was_kept_is_not_used_for_other_faces_or_mirrored_truth(
     before = len(list((tmp_path / "cache").glob("*.errors.npy")))
     for name in "ab":
         path = tmp_path / "off" / f"{name}.ply"
-        files.write(path, Shape(files.read(path).points), force=True)
+        formats.write(path, Shape(formats.read(path).points), force=True)
     assert run().geodesics == "heat method on the point cloud"
     assert len(list((tmp_path / "cache").glob("*.errors.npy"))) == before + 2
 
@@ -289,7 +289,7 @@ def test_distances_along_edges_are_longer(tmp_path, sphere_points, tiny_model):
     for name, factor in (("a0", 1.0), ("a1", 1.3)):
         path = tmp_path / "off" / f"{name}.ply"
         path.parent.mkdir(exist_ok=True)
-        files.write(path, Shape(points * [1, 1, factor], faces))
+        formats.write(path, Shape(points * [1, 1, factor], faces))
     tables = [
         benchmark.bench(tiny_model, tmp_path, Settings(method="hks", samples=40, edges=edges))
         for edges in (False, True)
@@ -306,7 +306,7 @@ def test_pairs_with_fewer_samples_are_filled_up(tmp_path, sphere_points, tiny_mo
     for name, n in (("ref", 60), ("x", 40), ("y", 50)):
         path = tmp_path / "off" / f"{name}.ply"
         path.parent.mkdir(exist_ok=True)
-        files.write(path, Shape(points[:n]))
+        formats.write(path, Shape(points[:n]))
         if name != "ref":
             lines = "\n".join(str(row + 1) for row in range(n))
             (tmp_path / "corres" / f"{name}.vts").write_text(lines)
@@ -327,7 +327,7 @@ def test_flips_are_counted(data, tiny_model, tmp_path):
     (tmp_path / "corres").mkdir()
     turned = np.roll(np.arange(200), 100)
     for name, place in (("a", np.arange(200)), ("c", turned)):
-        files.write(tmp_path / "off" / f"{name}.ply", files.read(data / "off" / "a.ply"))
+        formats.write(tmp_path / "off" / f"{name}.ply", formats.read(data / "off" / "a.ply"))
         lines = {"vts": place, "sym.vts": np.arange(200)}
         for ending, rows in lines.items():
             content = "\n".join(str(row + 1) for row in rows)
@@ -414,7 +414,7 @@ def twins(tmp_path_factory, sphere_points):
         ("one", Shape(points, faces), np.arange(260)),
         ("two", Shape(points[order], place[faces]), place),
     ):
-        files.write(folder / "off" / f"{name}.ply", shape)
+        formats.write(folder / "off" / f"{name}.ply", shape)
         lines = "\n".join(str(row + 1) for row in rows)
         (folder / "corres" / f"{name}.vts").write_text(lines)
     return folder
@@ -522,12 +522,12 @@ def test_what_was_kept_holds_the_flips_and_the_gaps_too(
         (folder / "corres").mkdir()
     turned = np.roll(np.arange(60), 30)
     for name, rows in (("a", np.arange(60)), ("c", turned)):
-        files.write(mirrored / "off" / f"{name}.ply", Shape(points))
+        formats.write(mirrored / "off" / f"{name}.ply", Shape(points))
         for ending, place in (("vts", rows), ("sym.vts", np.arange(60))):
             lines = "\n".join(str(row + 1) for row in place)
             (mirrored / "corres" / f"{name}.{ending}").write_text(lines)
     for name, n in (("ref", 60), ("x", 40), ("y", 50)):
-        files.write(star / "off" / f"{name}.ply", Shape(points[:n]))
+        formats.write(star / "off" / f"{name}.ply", Shape(points[:n]))
         if name != "ref":
             lines = "\n".join(str(row + 1) for row in range(n))
             (star / "corres" / f"{name}.vts").write_text(lines)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import coembed
-from coembed import benchmark, cli, files, model
+from coembed import benchmark, cli, files, formats, model
 from coembed.benchmark import Settings
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
@@ -24,8 +24,8 @@ def folder(tmp_path_factory, sphere_points, tiny_model):
     (path / "off").mkdir()
     (path / "corres").mkdir()
     for name, factor in (("cat", 1), ("lion", 1.1)):
-        files.write(path / f"{name}.ply", Shape(points * [1, 1, factor]))
-        files.write(path / "off" / f"{name}.ply", Shape(points * [1, 1, factor]))
+        formats.write(path / f"{name}.ply", Shape(points * [1, 1, factor]))
+        formats.write(path / "off" / f"{name}.ply", Shape(points * [1, 1, factor]))
         rows = "\n".join(str(row + 1) for row in range(150)) + "\n"
         (path / "corres" / f"{name}.vts").write_text(rows)
     matches = Correspondence(np.arange(150), np.ones(150), 150)
@@ -83,8 +83,8 @@ def test_match_with_the_shipped_weights_a_cache_and_scores(call, tmp_path):
 
 
 def test_match_says_what_it_changed_on_the_way_in(call, folder, tmp_path):
-    points = files.read(folder / "cat.ply").points
-    files.write(tmp_path / "twice.ply", Shape(np.concatenate([points, points])))
+    points = formats.read(folder / "cat.ply").points
+    formats.write(tmp_path / "twice.ply", Shape(np.concatenate([points, points])))
     code, _, err = call(
         "match", tmp_path / "twice.ply", "lion.ply", "--out", tmp_path / "a.txt",
         "--weights", "tiny.safetensors", "--coupled",
@@ -189,7 +189,7 @@ def test_bodies_writes_a_folder_in_the_community_layout(call, tmp_path):
     code, printed, _ = call("bodies", "--n", 1, "--points", 100, "--out", tmp_path / "people")
     assert code == 0
     assert "people" in printed
-    assert len(files.read(tmp_path / "people" / "off" / "body0000.ply").points) == 100
+    assert len(formats.read(tmp_path / "people" / "off" / "body0000.ply").points) == 100
     code, _, err = call("bodies", "--n", 1, "--points", 100, "--out", tmp_path / "people")
     assert code == 1
     assert "exists already" in err
@@ -571,12 +571,12 @@ def test_match_writes_the_deformed_source(call, folder, tmp_path):
     made = ("--deformed", tmp_path / "d.ply", "--morph", tmp_path / "m")
     code, _, err = call(*words, "--refine", "register", *made)
     assert code == 0, err
-    moved, still = files.read(tmp_path / "d.ply"), files.read(folder / "cat.ply")
+    moved, still = formats.read(tmp_path / "d.ply"), formats.read(folder / "cat.ply")
     size = np.ptp(still.points, axis=0).max()
     assert np.abs(moved.points - still.points).max() < 0.05 * size
     frames = sorted((tmp_path / "m").iterdir())
     assert [path.name for path in frames] == [f"{number:02}.ply" for number in range(21)]
-    np.testing.assert_array_equal(files.read(frames[20]).points, moved.points)
+    np.testing.assert_array_equal(formats.read(frames[20]).points, moved.points)
     code, _, err = call(*words, "--force", "--deformed", tmp_path / "e.ply")
     assert code == 2
     assert "--refine register only" in err

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coembed import cohorts, files, matching
+from coembed import cohorts, files, formats, matching
 from coembed.errors import InputError
 from coembed.shapes import Shape
 
@@ -16,7 +16,7 @@ def scans(tmp_path, sphere_points):
     for folder, name, n in (("a", "scan", 100), ("b", "scan", 120), ("c", "SCAN", 140)):
         path = tmp_path / "in" / folder / f"{name}.ply"
         path.parent.mkdir(parents=True)
-        files.write(path, Shape(sphere_points(n) * [1, 2, 3]))
+        formats.write(path, Shape(sphere_points(n) * [1, 2, 3]))
         paths.append(path)
     broken = tmp_path / "in" / "d.ply"
     broken.write_bytes(paths[0].read_bytes()[:900])
@@ -56,7 +56,7 @@ def test_what_is_finished_is_kept_and_what_has_changed_is_made_again(
     again = carried(tiny_model, template, scans[:2], out)
     assert [r.state for r in again] == ["kept", "kept"]
     assert [(r.points, r.mean_score) for r in again] == [(r.points, r.mean_score) for r in first]
-    files.write(scans[1], Shape(sphere_points(130) * [1, 2, 3]), force=True)
+    formats.write(scans[1], Shape(sphere_points(130) * [1, 2, 3]), force=True)
     changed = carried(tiny_model, template, scans[:2], out)
     assert [r.state for r in changed] == ["kept", "done"]
     assert changed[1].points == 130

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coembed import bodies, datasets, files, skinning
+from coembed import bodies, datasets, files, formats, skinning
 from coembed.datasets import BodyExamples, DataConfig, FolderExamples
 from coembed.errors import InputError
 from coembed.shapes import Shape
@@ -82,7 +82,7 @@ def test_fill_makes_each_once(sphere_points, tmp_path, jobs):
 def folder(path, sphere_points, n, ending=".ply"):
     (path / "off").mkdir(parents=True)
     for i in range(n):
-        files.write(path / "off" / f"s{i:02d}{ending}", Shape(sphere_points(60 + i) * [1, 2, 3]))
+        formats.write(path / "off" / f"s{i:02d}{ending}", Shape(sphere_points(60 + i) * [1, 2, 3]))
     return path
 
 
@@ -211,7 +211,7 @@ def test_written_bodies_hold_their_exact_truth(tmp_path):
         face, barycentric = exact["face"], exact["barycentric"]
     rng = np.random.default_rng([4, 1])
     person = bodies.body(rng)
-    shape = files.read(out / "off" / "body0001.ply")
+    shape = formats.read(out / "off" / "body0001.ply")
     built = np.einsum("nc,nca->na", barycentric, person.vertices[model.faces[face]])
     np.testing.assert_allclose(built, shape.points, atol=1e-12)
     truth = bodies.on_body(person, *bodies.landmarks(1000))

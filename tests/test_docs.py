@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import coembed
-from coembed import bodies, files, losses
+from coembed import bodies, files, formats, losses
 from coembed.cli import commands
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +59,7 @@ def test_readme_script_runs(tmp_path, monkeypatch):
     for seed, side in enumerate("ab"):
         rng = np.random.default_rng(seed)
         shape = bodies.sample(bodies.body(rng), 400, rng).shape
-        files.write(tmp_path / f"person-{side}.ply", shape)
+        formats.write(tmp_path / f"person-{side}.ply", shape)
     (tmp_path / "a-b.truth.txt").write_text("\n".join(map(str, range(400))) + "\n")
     script = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert script is not None

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from coembed import files, layouts
+from coembed import formats, layouts
 from coembed.errors import FileFormatError, InputError
 from coembed.shapes import Shape
 
@@ -9,7 +9,7 @@ from coembed.shapes import Shape
 def write_shape(folder, name, n=30):
     path = folder / "off" / f"{name}.ply"
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, Shape(np.random.default_rng(len(name)).normal(size=(n, 3))))
+    formats.write(path, Shape(np.random.default_rng(len(name)).normal(size=(n, 3))))
 
 
 def write_rows(folder, name, rows, ending="vts"):
@@ -309,6 +309,8 @@ def test_pairs_of_a_shape_with_itself_are_no_pairs(template):
 
 def test_a_list_of_pairs_beside_the_shapes_is_no_shape(tmp_path):
     for name in ("cat0", "cat1"):
-        files.write(tmp_path / f"{name}.ply", Shape(np.random.default_rng(0).normal(size=(30, 3))))
+        formats.write(
+            tmp_path / f"{name}.ply", Shape(np.random.default_rng(0).normal(size=(30, 3)))
+        )
     (tmp_path / "pairs.txt").write_text("cat0,cat1\n")
     assert layouts.read_collection(tmp_path).pairs("listed").tolist() == [[0, 1]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coembed.errors import CoembedError
     from coembed.evaluation import evaluate
-    from coembed.files import read, write
+    from coembed.formats import read, write
     from coembed.geometry import prepare
     from coembed.matching import embed, match
     from coembed.model import CoupledEmbedding, ModelConfig, load, save
@@ -43,7 +43,7 @@ __all__ = [
 _HOMES = {
     "errors": ("CoembedError",),
     "evaluation": ("evaluate",),
-    "files": ("read", "write"),
+    "formats": ("read", "write"),
     "geometry": ("prepare",),
     "matching": ("embed", "match"),
     "model": ("CoupledEmbedding", "ModelConfig", "load", "save"),

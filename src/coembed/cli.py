@@ -217,14 +217,14 @@ def _write_match(
     matches: Any, out: Path, moved: Mapping[Path, float], faces: Any, force: bool
 ) -> Path:
     """Write what a match has made, tell what was changed, and say where the record is."""
-    from coembed import files
+    from coembed import files, formats
 
     record_path = _record_of(out)
     files.write_matches(out, matches, force=force)
     files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
     for path, share in moved.items() if matches.registration else ():
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, coembed.Shape(matches.deformed(share), faces), force=force)
+        formats.write(path, coembed.Shape(matches.deformed(share), faces), force=force)
     for side in ("source", "target"):
         for change in matches.record[side]["changes"]:
             click.echo(f"{matches.record[side]['name']}: {change}", err=True)
@@ -376,9 +376,9 @@ def evaluate(
 
     Example: coembed evaluate cat-lion.txt --target lion.ply --truth cat-lion.truth.txt
     """
-    from coembed import evaluation, files
+    from coembed import evaluation, files, formats
 
-    shape = files.read(target)
+    shape = formats.read(target)
     found = files.read_matches(matches, n_target=len(shape.points))
     pairs = _truth(truth, target_truth)
     _print(evaluation.evaluate(found, shape, pairs, samples=samples).summary(), as_json)
@@ -400,9 +400,9 @@ def view(
 
     Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
     """
-    from coembed import evaluation, files, viewing
+    from coembed import evaluation, files, formats, viewing
 
-    one, other = files.read(source), files.read(target)
+    one, other = formats.read(source), formats.read(target)
     found = files.read_matches(matches, n_target=len(other.points))
     errors = None
     if truth is not None:
@@ -422,12 +422,12 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
 
     Example: coembed check scans/*.ply
     """
-    from coembed import files, health
+    from coembed import formats, health
 
     refused = 0
     for path in shapes:
         try:
-            report = asdict(health.examine(files.read(path)))
+            report = asdict(health.examine(formats.read(path)))
         except CoembedError as error:
             report = {"refusal": str(error)}
         refused += bool(report["refusal"])
@@ -447,7 +447,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
 
     Example: coembed info cat.ply human
     """
-    from coembed import evaluation, files, geometry, model
+    from coembed import evaluation, formats, geometry, model
 
     for path in shapes:
         if str(path) == "human" or path.suffix == ".safetensors":
@@ -455,7 +455,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             count = sum(int(value.size) for value in loaded.parameters.values())
             _print({"weights": str(path), "parameters": count, **loaded.info}, as_json)
             continue
-        shape = files.read(path)
+        shape = formats.read(path)
         operators = geometry.prepare(shape)
         facts = {
             "shape": str(path),
@@ -733,10 +733,10 @@ def _embedding_paths(shapes: tuple[Path, ...], out: Path, force: bool) -> list[t
 
 def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[float, float]]:
     """Name, notes and seconds of one shape, whose embedding is written."""
-    from coembed import files, matching
+    from coembed import files, formats, matching
 
     model, shape, points, cache, out, force = work
-    embedding = matching.embed(model, files.read(shape), points=points, cache=cache)
+    embedding = matching.embed(model, formats.read(shape), points=points, cache=cache)
     files.write_embedding(out, embedding, force=force)
     return embedding.name, embedding.notes, embedding.seconds
 
@@ -760,9 +760,9 @@ def _carry_one(work: tuple[Any, ...]) -> Any:
 
 
 def _shape_or_embedding(path: Path) -> Any:
-    from coembed import files
+    from coembed import files, formats
 
-    return files.read_embedding(path) if files.holds_embedding(path) else files.read(path)
+    return files.read_embedding(path) if files.holds_embedding(path) else formats.read(path)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from coembed import files, matching
+from coembed import files, formats, matching
 from coembed.errors import CoembedError, InputError
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Embedding
@@ -96,7 +96,7 @@ def carry(
     record_path = out.with_name(out.name + ".json")
     named = (str(specimen), str(out))
     try:
-        shape = files.read(specimen)
+        shape = formats.read(specimen)
         made_of = {
             "template": template.sha256,
             "specimen": files.digest_of(specimen),

@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from scipy.spatial import cKDTree
 
-from coembed import bodies, files, geometry
+from coembed import bodies, files, formats, geometry
 from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.shapes import MIN_POINTS, Operators, Shape
@@ -133,7 +133,7 @@ class FolderExamples(Sequence[Example]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         path = self.paths[index % len(self.paths)]
-        shape = files.read(path)
+        shape = formats.read(path)
         rows = np.arange(len(shape.points))
         if 0 < self.n_points < len(rows):
             rng = np.random.default_rng(index)
@@ -163,12 +163,12 @@ def shape_paths(folder: Path) -> tuple[Path, ...]:
     nested = (folder / "off").is_dir()
     inner = folder / "off" if nested else folder
     found = inner.rglob("*") if nested else inner.iterdir()
-    paths = sorted(
-        path for path in found if path.suffix.lower() in files.READERS and path.name != "pairs.txt"
-    )
+    # distances and spectra lie beside shapes as .mat; a .mat shape is read when it is named
+    endings = set(formats.READERS) - {".mat"}
+    paths = sorted(p for p in found if p.suffix.lower() in endings and p.name != "pairs.txt")
     if not paths:
         raise InputError(
-            f"{inner}: holds no shapes; expected files ending in {', '.join(files.READERS)}"
+            f"{inner}: holds no shapes; expected files ending in {', '.join(formats.READERS)}"
         )
     return tuple(paths)
 
@@ -330,7 +330,7 @@ def write_bodies(
         body = bodies.body(rng)
         name = f"body{index:04d}"
         sample = bodies.sample(body, n_points, rng, name=name)
-        files.write(out / "off" / f"{name}.ply", sample.shape)
+        formats.write(out / "off" / f"{name}.ply", sample.shape)
         _, nearest = cKDTree(sample.shape.points).query(bodies.on_body(body, *template))
         lines = "\n".join(str(row + 1) for row in nearest) + "\n"
         files.write_bytes(out / "corres" / f"{name}.vts", lines.encode())

@@ -7,7 +7,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
-from coembed import evaluation, files, matching, model, viewing
+from coembed import evaluation, files, formats, matching, model, viewing
 
 __all__ = ["run"]
 
@@ -25,7 +25,7 @@ def run(out: Path, *, force: bool = False) -> dict[str, Any]:
         files.check_writable(path, force=force)
     with as_file(package_files("coembed") / "data" / "example") as example:
         started = time.perf_counter()
-        source, target = (files.read(example / f"{side}.ply") for side in ("source", "target"))
+        source, target = (formats.read(example / f"{side}.ply") for side in ("source", "target"))
         seconds = {"read": time.perf_counter() - started}
         truth = files.read_truth(example / "truth.txt")
     matches = matching.match(model.load(), source, target)

@@ -1,6 +1,6 @@
-"""Files in and out: shapes, operators, maps, truth. No mathematics.
+"""Files in and out: operators, embeddings, maps, truth. No mathematics.
 
-Readers keep rows as they are in the file; writers are atomic and overwrite nothing unasked.
+Writers are atomic and overwrite nothing unasked.
 """
 
 import hashlib
@@ -8,10 +8,9 @@ import io
 import json
 import logging
 import os
-import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,21 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from coembed.annotations import Float, Int
+from coembed.annotations import Int
 from coembed.errors import FileFormatError, InputError
 from coembed.sampling import Interpolation
 from coembed.shapes import Correspondence, Embedding, Operators, Shape
 
 __all__ = [
-    "READERS",
     "check_readable",
     "check_writable",
     "holds_embedding",
-    "read",
     "read_embedding",
     "read_matches",
     "read_operators",
     "read_pairs",
     "read_truth",
     "read_vts",
-    "write",
     "write_array",
     "write_bytes",
     "write_embedding",
@@ -247,239 +243,6 @@ def holds_embedding(path: Path) -> bool:
             return "embedding.npy" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
-
-
-# ------------------------------------------------------------------------------------ shapes
-
-
-def read(path: Path | str) -> Shape:
-    """Read a point cloud or mesh; rows stay those of the file, polygons become triangles.
-
-    OFF, PLY (ascii, both binaries), OBJ, STL (its corners are the rows), XYZ/TXT/CSV (first
-    three columns, or those named x, y, z), NPY (n, 3), NPZ (``points``, perhaps ``faces``).
-
-    Raises
-    ------
-    FileFormatError
-        If the file is missing, empty, of an unknown format or not what its name says.
-    InputError
-        If faces name points that are not there.
-    """
-    path = Path(path)
-    check_readable(path)
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        raise FileFormatError(
-            f"{path}: unknown format {path.suffix or '(no ending)'!r}; "
-            f"expected one of {', '.join(READERS)}"
-        )
-    if path.stat().st_size == 0:
-        raise FileFormatError(f"{path}: the file is empty")
-    try:
-        points, faces = reader(path)
-    except FileFormatError:
-        raise
-    except Exception as error:  # a reader's own errors have many types; the file is what failed
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FileFormatError(
-            f"{path}: not a readable {path.suffix[1:].upper()} file ({reason})"
-        ) from error
-    if not len(points):
-        raise FileFormatError(f"{path}: the file holds no points")
-    return Shape(points, faces, name=str(path))
-
-
-def write(path: Path | str, shape: Shape, *, force: bool = False) -> None:
-    """Write a shape as binary PLY in double precision."""
-    from plyfile import PlyData, PlyElement
-
-    path = Path(path)
-    if path.suffix.lower() != ".ply":
-        raise InputError(f"{path}: shapes are written as PLY; name the file with the ending .ply")
-    vertex = np.empty(len(shape.points), dtype=[("x", "f8"), ("y", "f8"), ("z", "f8")])
-    for axis, name in enumerate("xyz"):
-        vertex[name] = shape.points[:, axis]
-    elements = [PlyElement.describe(vertex, "vertex")]
-    if shape.faces is not None:
-        face = np.empty(len(shape.faces), dtype=[("vertex_indices", "i4", (3,))])
-        face["vertex_indices"] = shape.faces
-        elements.append(PlyElement.describe(face, "face"))
-    stream = io.BytesIO()
-    PlyData(elements, byte_order="<").write(stream)
-    write_bytes(path, stream.getvalue(), force=force)
-
-
-Arrays = tuple[Float[np.ndarray, "n 3"], Int[np.ndarray, "f 3"] | None]
-
-
-def _read_ply(path: Path) -> Arrays:
-    from plyfile import PlyData
-
-    data = PlyData.read(path)
-    if "vertex" not in data:
-        raise FileFormatError(f"{path}: has no element 'vertex'")
-    vertex = data["vertex"]
-    names = {p.name for p in vertex.properties}
-    if not {"x", "y", "z"} <= names:
-        raise FileFormatError(f"{path}: vertices need x, y and z; got {', '.join(sorted(names))}")
-    points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
-    if "face" not in data or not data["face"].count:
-        return points, None
-    for name in ("vertex_indices", "vertex_index"):
-        if name in data["face"]:
-            return points, _triangles(data["face"][name])
-    return points, None
-
-
-def _triangles(polygons: Iterable[Any]) -> Int[np.ndarray, "f 3"]:
-    """Fan triangulation; a polygon of three corners stays as it is."""
-    polygons = list(polygons)
-    if polygons and all(len(polygon) == 3 for polygon in polygons):
-        return np.array(polygons, dtype=np.int64)
-    fans = [
-        (polygon[0], polygon[i], polygon[i + 1])
-        for polygon in polygons
-        for i in range(1, len(polygon) - 1)
-    ]
-    return np.array(fans, dtype=np.int64).reshape(-1, 3)
-
-
-def _read_off(path: Path) -> Arrays:
-    # our own parser: importing a mesh library would take longer than matching the shapes
-    text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8", errors="replace"))
-    header = re.match(r"\s*(?:([A-Z4n]*OFF)\s+)?(\d+)\s+(\d+)(?:[ \t]+\d+)?[ \t]*\r?\n", text)
-    if header is None or (header[1] or "OFF") not in ("OFF", "COFF", "NOFF", "CNOFF", "STOFF"):
-        raise FileFormatError(
-            f"{path}: not a readable OFF file; expected OFF (or COFF, NOFF, STOFF), then the "
-            "numbers of points and faces"
-        )
-    n_points, n_faces = int(header[2]), int(header[3])
-    lines = [line for line in text[header.end() :].splitlines() if line.strip()]
-    if len(lines) < n_points + n_faces:
-        raise FileFormatError(
-            f"{path}: expected {n_points} points and {n_faces} faces; "
-            f"got {len(lines)} lines, so the file is cut off"
-        )
-    points = np.array([line.split()[:3] for line in lines[:n_points]], dtype=np.float64)
-    polygons = []
-    for line in lines[n_points : n_points + n_faces]:
-        numbers = line.split()
-        polygons.append([int(number) for number in numbers[1 : 1 + int(numbers[0])]])
-    return points.reshape(-1, 3), _triangles(polygons) if n_faces else None
-
-
-def _read_trimesh(path: Path) -> Arrays:
-    import trimesh
-
-    content = path.read_bytes()
-    if path.suffix.lower() == ".obj":
-        # without texture and normal corners the reader has no reason to split or drop points
-        content = re.sub(rb"(?<=\d)/-?\d*(/-?\d*)?", b"", content)
-        content = re.sub(rb"(?m)^v[tn] .*$", b"", content)
-    mesh: Any = trimesh.load(
-        io.BytesIO(content), file_type=path.suffix[1:].lower(), process=False, maintain_order=True
-    )
-    if isinstance(mesh, trimesh.Scene):
-        if not mesh.geometry:
-            raise FileFormatError(f"{path}: the file holds no points")
-        mesh = mesh.to_geometry()
-    faces = getattr(mesh, "faces", None)
-    return np.asarray(mesh.vertices), None if faces is None or not len(faces) else np.asarray(faces)
-
-
-def _read_text(path: Path) -> Arrays:
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
-    plain = _plain_table(text)
-    return (_any_table(path, text) if plain is None else plain), None
-
-
-def _plain_table(text: str) -> Float[np.ndarray, "n 3"] | None:
-    """Three columns of a table of numbers and at most one line of names, six times faster."""
-    first, _, rest = text.partition("\n")
-    columns = _named_columns(_words(first))
-    body = text if columns is None else rest
-    if not body.strip() or re.search(r"[^-+.\deE,;\s]", body):
-        return None
-    try:
-        table = np.loadtxt(io.StringIO(re.sub("[,;]", " ", body)), ndmin=2, comments=None)
-    except ValueError:  # rows of several lengths: told by the careful reader
-        return None
-    wanted = columns or (0, 1, 2)
-    return table[:, wanted] if len(table) and table.shape[1] > max(wanted) else None
-
-
-def _words(line: str) -> list[str]:
-    return re.split(r"[\s,;]+", line.strip(" \t\r,;"))
-
-
-def _named_columns(words: list[str]) -> tuple[int, ...] | None:
-    """Columns of x, y and z (the first three if no names say so); None if these are numbers."""
-    if all(_is_number(word) for word in words):
-        return None
-    names = [word.strip("\"'").lower() for word in words]
-    return tuple(map(names.index, "xyz")) if {"x", "y", "z"} <= set(names) else (0, 1, 2)
-
-
-def _any_table(path: Path, text: str) -> Float[np.ndarray, "n 3"]:
-    """Three columns of a table that may have names and comments."""
-    lines = (re.split(r"(?:^|\s)(?:#|//)", line)[0] for line in text.splitlines())
-    rows = [_words(line) for line in lines if line.strip(" \t,;")]
-    if not rows:
-        raise FileFormatError(f"{path}: the file holds no points")
-    named = _named_columns(rows[0])
-    columns = named or (0, 1, 2)
-    rows = rows if named is None else rows[1:]
-    for number, row in enumerate(rows):
-        if len(row) <= max(columns):
-            raise FileFormatError(
-                f"{path}: expected three numbers a line; point {number} (counted from 0) is "
-                f"{' '.join(row)!r}"
-            )
-    points = np.array([[row[c] for c in columns] for row in rows])
-    return points.astype(np.float64) if len(rows) else np.zeros((0, 3))
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _read_numpy(path: Path) -> Arrays:
-    loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return _point_array(path, loaded), None
-    with loaded:
-        arrays = {name: loaded[name] for name in loaded.files}
-    if "points" not in arrays:
-        raise FileFormatError(
-            f"{path}: expected an array named 'points'; got {', '.join(sorted(arrays)) or 'none'}"
-        )
-    return _point_array(path, arrays["points"]), arrays.get("faces")
-
-
-def _point_array(path: Path, array: np.ndarray) -> Float[np.ndarray, "n 3"]:
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "fiu":
-        raise FileFormatError(
-            f"{path}: expected numbers of shape (n, 3); got {array.dtype} of shape {array.shape}"
-        )
-    return array.astype(np.float64)
-
-
-READERS: Mapping[str, Callable[[Path], Arrays]] = {
-    ".off": _read_off,
-    ".ply": _read_ply,
-    ".obj": _read_trimesh,
-    ".stl": _read_trimesh,
-    ".xyz": _read_text,
-    ".txt": _read_text,
-    ".csv": _read_text,
-    ".npy": _read_numpy,
-    ".npz": _read_numpy,
-}
-"""Reader of each ending."""
 
 
 # ---------------------------------------------------------------------------- maps and truth

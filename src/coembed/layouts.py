@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coembed import datasets, files
+from coembed import datasets, files, formats
 from coembed.annotations import Int
 from coembed.errors import InputError
 from coembed.shapes import Shape
@@ -156,15 +156,15 @@ def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
     notes = []
     if not known and not (folder / "corres").exists():
         known = list(names)[chosen]
-        members = _ordered_alike({name: files.read(names[name]) for name in known})
+        members = _ordered_alike({name: formats.read(names[name]) for name in known})
         bridges: dict[tuple[str, str], Int[np.ndarray, " t"]] = {}
         notes.append("truth: shapes of one kind share the order of points")
     else:
-        shapes = {name: files.read(names[name]) for name in known}
+        shapes = {name: formats.read(names[name]) for name in known}
         rows = {name: _rows(truth[name], shapes[name]) for name in known}
         rest = [name for name in names if name not in known]
         if len(rest) == 1 and _leads_to_one(folder, rows, shapes, rest[0]):
-            members, bridges = _star(folder, rows, shapes, rest[0], files.read(names[rest[0]]))
+            members, bridges = _star(folder, rows, shapes, rest[0], formats.read(names[rest[0]]))
             members = members[chosen]
             notes.append(f"truth: every shape leads to {rest[0]}")
         else:

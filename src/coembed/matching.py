@@ -292,7 +292,7 @@ def embed(
         rows=operators.rows,
         centre=operators.centre,
         scale=operators.scale,
-        notes=operators.notes,
+        notes=(*shape.notes, *operators.notes),
         seconds=(prepared - started, time.perf_counter() - prepared),
         **_facts(model, shape),
     )
@@ -325,7 +325,7 @@ def _sampled(
         rows=distinct.rows,
         centre=distinct.centre + operators.centre * distinct.size,
         scale=operators.scale / distinct.size,
-        notes=(*distinct.notes, note, *operators.notes),
+        notes=(*shape.notes, *distinct.notes, note, *operators.notes),
         seconds=(prepared - started, time.perf_counter() - prepared),
         **_facts(model, shape),
     )

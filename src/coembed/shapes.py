@@ -3,6 +3,7 @@
 Frozen records that check themselves on construction; every other module takes and gives them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,6 +46,11 @@ class Shape:
         Triangles as 0-based rows of ``points``; used for geodesics and pictures only.
     name
         What messages and records call the shape, usually its file.
+    attributes
+        Further columns of the points (normals, colours, labels, ...): names and dtypes of the
+        file, one row per point. They are carried along and never used for matching.
+    notes
+        What reading had to decide or change, one sentence each.
 
     Raises
     ------
@@ -55,6 +61,8 @@ class Shape:
     points: Float[np.ndarray, "n 3"]
     faces: Int[np.ndarray, "f 3"] | None = None
     name: str = "shape"
+    attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         points = np.asarray(self.points)
@@ -67,6 +75,12 @@ class Shape:
         object.__setattr__(self, "points", points)
         if self.faces is not None:
             object.__setattr__(self, "faces", self._checked_faces(np.asarray(self.faces)))
+        for name, values in self.attributes.items():
+            if np.ndim(values) < 1 or len(values) != len(points):
+                raise InputError(
+                    f"{self.name}: attribute {name!r} must have one row for each of the "
+                    f"{len(points)} points; got shape {np.shape(values)}"
+                )
 
     def _checked_faces(self, faces: np.ndarray) -> np.ndarray:
         if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
