@@ -580,3 +580,20 @@ def test_match_writes_the_deformed_source(call, folder, tmp_path):
     code, _, err = call(*words, "--force", "--deformed", tmp_path / "e.ply")
     assert code == 2
     assert "--refine register only" in err
+
+
+def test_doctor_tells_what_works_and_what_to_install(call, monkeypatch):
+    code, printed, _ = call("doctor", "--json")
+    facts = json.loads(printed)
+    assert code == 0
+    assert facts["formats"][".ply"] == "works"
+    assert set(facts["extras"]) == {"train", "view", "bench", "las", "mat"}
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "laspy" else found(name)
+    )
+    code, printed, _ = call("doctor")
+    assert code == 0
+    assert 'no laspy: pip install "coembed[las]"' in printed

@@ -47,6 +47,13 @@ def _multiple(text: str, units: Mapping[str, int], expected: str) -> int:
 
 
 PATH = click.Path(path_type=Path)
+EXTRAS = {
+    "train": ("torch", "tensorboardX"),
+    "view": ("matplotlib",),
+    "bench": ("pyFM", "pymanopt"),
+    "las": ("laspy", "lazrs"),
+    "mat": ("h5py",),
+}
 FRAMES = 20  # steps of a morph
 LONG = 8  # seconds that a match may take without saying so
 COUNT = click.IntRange(min=1)
@@ -468,6 +475,44 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             "changes": list(operators.notes),
         }
         _print(facts, as_json)
+
+
+@commands.command()
+@JSON
+def doctor(as_json: bool) -> None:
+    """Show what works on this machine: versions, formats, extras, devices, and what to install.
+
+    Example: coembed doctor --json
+    """
+    import platform
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    from coembed import formats, model
+
+    def state(extra: str) -> str:
+        absent = [name for name in EXTRAS[extra] if find_spec(name) is None]
+        return f'no {", ".join(absent)}: pip install "coembed[{extra}]"' if absent else "works"
+
+    facts: dict[str, Any] = {"coembed": coembed.__version__, "python": platform.python_version()}
+    facts |= {name: version(name) for name in ("numpy", "scipy")}
+    facts["formats"] = {end: state("las") if "la" in end else "works" for end in formats.READERS}
+    facts["extras"] = {extra: state(extra) for extra in EXTRAS}
+    facts["cores"] = os.cpu_count() or 1
+    facts["gpu"] = "none found"
+    if find_spec("torch") is not None:
+        import torch
+
+        if torch.cuda.is_available():
+            facts["gpu"] = torch.cuda.get_device_name()
+    facts["weights"] = f"human, {len(model.load().parameters)} arrays"
+    if as_json:
+        _print(facts, as_json)
+        return
+    for name, value in facts.items():
+        rows = value.items() if isinstance(value, dict) else [("", value)]
+        for part, told in rows:
+            click.echo(f"{name:<9}{part:<9}{told}")
 
 
 @commands.command()
