@@ -597,3 +597,16 @@ def test_doctor_tells_what_works_and_what_to_install(call, monkeypatch):
     code, printed, _ = call("doctor")
     assert code == 0
     assert 'no laspy: pip install "coembed[las]"' in printed
+
+
+def test_transfer_writes_the_source_with_the_targets_attributes(call, folder, tmp_path):
+    other = files.read_matches(folder / "map.txt", n_target=150)
+    lion = formats.read(folder / "lion.ply")
+    labelled = coembed.Shape(lion.points, attributes={"label": np.arange(150, dtype=np.uint8)})
+    formats.write(tmp_path / "lion.ply", labelled)
+    words = ("transfer", folder / "cat.ply", tmp_path / "lion.ply", folder / "map.txt")
+    code, printed, err = call(*words, "--out", tmp_path / "out.ply")
+    assert code == 0, err
+    assert "label" in printed
+    found = formats.read(tmp_path / "out.ply").attributes["label"]
+    np.testing.assert_array_equal(found, other.p2p)

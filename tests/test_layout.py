@@ -49,6 +49,7 @@ ORDER = [
     "layouts",
     "benchmark",
     "charts",
+    "transfer",
     "viewing",
     "demonstration",
     "cli",

@@ -447,6 +447,32 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
 
 
 @commands.command()
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH)
+@click.argument("matches", type=PATH)
+@click.option("--out", type=PATH, required=True, help="The source with attributes: .ply.")
+@FORCE
+def transfer(source: Path, target: Path, matches: Path, out: Path, force: bool) -> None:
+    """Give the source the target's attributes (colours, labels, ...) along a map.
+
+    Names and types stay; each row takes the values of its match. Rows without a match get NaN, -1,
+    or the largest number of an unsigned type.
+
+    Example: coembed transfer scan.ply template.ply scan-template.txt --out labelled.ply
+    """
+    from coembed import files, formats
+    from coembed.transfer import transfer as carried
+
+    files.check_writable(out, force=force)
+    one, other = formats.read(source), formats.read(target)
+    found = files.read_matches(matches, n_target=len(other.points))
+    result = carried(one, other, found)
+    formats.write(out, result, force=force)
+    missing = int((found.p2p < 0).sum())
+    _print({"attributes": tuple(other.attributes), "without": missing, "shape": str(out)}, False)
+
+
+@commands.command()
 @click.argument("shapes", nargs=-1, required=True, type=PATH)
 @JSON
 def info(shapes: tuple[Path, ...], as_json: bool) -> None:

@@ -263,8 +263,7 @@ def read_pcd(path: Path) -> Content:
         raise FileFormatError(
             f"{path}: DATA is {kind!r}; expected ascii, binary or binary_compressed"
         )
-    with np.errstate(invalid="ignore"):  # bytes that are no number become NaN, which is told later
-        points = np.stack([table[axis].astype(np.float64) for axis in "xyz"], axis=1)
+    points = np.stack([table[axis].astype(np.float64) for axis in "xyz"], axis=1)
     names = [name for name in table.dtype.names or () if name not in "xyz" and name[:2] != "_ "]
     attributes = {name: table[name].astype(table[name].dtype.newbyteorder("=")) for name in names}
     return Content(points, None, attributes)

@@ -100,7 +100,8 @@ def read(path: Path | str) -> Shape:
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path}: the file is empty")
     try:
-        content = reader(path)
+        with np.errstate(invalid="ignore"):  # bytes that are no number become NaN
+            content = reader(path)
     except CoembedError:
         raise
     except Exception as error:  # a reader's own errors have many types; the file is what failed

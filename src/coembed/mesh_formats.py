@@ -295,8 +295,7 @@ def read_stl(path: Path) -> Content:
     n = struct.unpack_from("<I", content, 80)[0] if len(content) >= 84 else 0
     if len(content) >= 84 and len(content) == 84 + 50 * n:
         rows = np.frombuffer(content, np.dtype([("c", "<f4", (4, 3)), ("word", "<u2")]), n, 84)
-        with np.errstate(invalid="ignore"):  # bytes that are no number become NaN
-            corners = rows["c"][:, 1:].reshape(-1, 3).astype(np.float64)
+        corners = rows["c"][:, 1:].reshape(-1, 3).astype(np.float64)
     elif content.lstrip()[:5].lower() == b"solid" and (
         b"facet" in content or b"endsolid" in content
     ):
