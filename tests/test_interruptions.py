@@ -86,17 +86,7 @@ def test_a_killed_match_leaves_a_whole_map_or_none(torus, sphere, tmp_path):
 def test_processes_share_a_cache(torus, sphere, tmp_path):
     formats.write(tmp_path / "a.ply", torus)
     formats.write(tmp_path / "b.ply", sphere)
-    words = [
-        sys.executable,
-        "-m",
-        "coembed",
-        "match",
-        "a.ply",
-        "b.ply",
-        "--cache",
-        "cache",
-        "--out",
-    ]
+    words = [sys.executable, "-m", "coembed", "match", "a.ply", "b.ply", "--cache", "cache"]
     running = [
         subprocess.Popen([*words, "--out", f"{name}.txt"], cwd=tmp_path, stdout=subprocess.DEVNULL)
         for name in "xyz"
