@@ -119,7 +119,6 @@ class Surface:
     """
 
     embedding: Embedding
-
     chosen: Int[np.ndarray, " n"]
     points: Float[np.ndarray, "n 3"]
     features: Float[np.ndarray, "n d"]
