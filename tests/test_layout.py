@@ -144,3 +144,14 @@ def test_asserts_are_not_checks_of_input():
         for node in ast.walk(tree_of(module)):
             if isinstance(node, ast.ExceptHandler):
                 assert node.type is not None, module
+
+
+def test_matching_loads_scipy_only_when_operators_are_made():
+    """Its imports take longer than a match whose operators are cached."""
+    code = (
+        "import sys; from coembed import matching, model; "
+        "print([name for name in sys.modules if name.startswith('scipy.') and 'sparse' in name "
+        "or name in ('scipy.linalg', 'scipy.spatial', 'torch')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -8,7 +8,7 @@ row of Ψ is nearest to row i of Φ C.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lstsq
+import scipy
 
 from coembed import evaluation
 from coembed.annotations import Float, Int
@@ -41,7 +41,7 @@ def functional_map(
     source: Float[np.ndarray, "s a"], target: Float[np.ndarray, "s b"]
 ) -> Float[np.ndarray, "a b"]:
     """Least squares C of source C = target, row by row, for two bases at corresponding points."""
-    return np.asarray(lstsq(source, target, lapack_driver="gelsy")[0])
+    return np.asarray(scipy.linalg.lstsq(source, target, lapack_driver="gelsy")[0])
 
 
 def zoomout(
