@@ -11,7 +11,7 @@ import numpy as np
 from coembed import losses
 from coembed.annotations import Float, Int
 from coembed.errors import MissingExtraError
-from coembed.search import nearest
+from coembed.search import there_and_back
 from coembed.shapes import Embedding
 
 __all__ = ["STEPS", "adapt"]
@@ -76,6 +76,5 @@ def _there_and_back(
     points: Float[np.ndarray, "n 3"], x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"]
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Match of each point, and how far from it the match's own match is."""
-    there = nearest(x, y, similarity="cosine")
-    back = nearest(y[there], x, similarity="cosine")
+    there, back = there_and_back(x, y, similarity="cosine")
     return there, np.linalg.norm(points - points[back], axis=1)

@@ -211,13 +211,9 @@ def _outputs_of_match(
         raise click.UsageError("--deformed and --morph are made by --refine register only")
     from coembed import files
 
-    for path in (out, _record_of(out), *(path for path in moved if path.exists())):
+    for path in (out, files.record_path(out), *(path for path in moved if path.exists())):
         files.check_writable(path, force=force)
     return moved
-
-
-def _record_of(out: Path) -> Path:
-    return out.with_name(out.name + ".json")
 
 
 def _write_match(
@@ -226,9 +222,7 @@ def _write_match(
     """Write what a match has made, tell what was changed, and say where the record is."""
     from coembed import files, formats
 
-    record_path = _record_of(out)
-    files.write_matches(out, matches, force=force)
-    files.write_bytes(record_path, json.dumps(matches.record, indent=1).encode(), force=force)
+    record_path = files.write_run(out, matches, matches.record, force=force)
     for path, share in moved.items() if matches.registration else ():
         path.parent.mkdir(parents=True, exist_ok=True)
         formats.write(path, coembed.Shape(matches.deformed(share), faces), force=force)

@@ -15,7 +15,7 @@ from coembed.contents import Content, columns_of, miscounted, name_columns
 from coembed.errors import FileFormatError, MissingExtraError
 from coembed.isolation import decoded
 
-__all__ = ["read_las", "read_mat", "read_numpy", "read_pcd", "read_pts", "read_text"]
+__all__ = ["read_las", "read_mat", "read_numpy", "read_pcd", "read_text"]
 
 _FORGED_NUMBERS = re.compile(r"(?i)([-+]?)(?:nan\(\w*\)|1\.#(?:QNAN|SNAN|IND)\w*|n/?a|null)")
 _FORGED_INFINITY = re.compile(r"(?i)1\.#INF\w*")
@@ -26,13 +26,11 @@ _WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 
 def read_text(path: Path) -> Content:
-    """Columns split by commas, semicolons, tabs or blanks; x, y and z by name, else the first."""
+    """Columns split by commas, semicolons, tabs or blanks; x, y and z by name, else the first.
+
+    PTS files too: a line that counts the rows may stand before them.
+    """
     return _table(path, path.read_text(encoding="utf-8-sig", errors="replace"))
-
-
-def read_pts(path: Path) -> Content:
-    """Lines of numbers, perhaps behind a line that counts them."""
-    return read_text(path)
 
 
 def _table(path: Path, text: str) -> Content:

@@ -93,10 +93,10 @@ def carry(
     settings
         Of `coembed.match`: refine, points, cache.
     """
-    record_path = out.with_name(out.name + ".json")
+    record_path = files.record_path(out)
     named = (str(specimen), str(out))
     try:
-        shape = formats.read(specimen)
+        files.check_readable(specimen)
         made_of = {
             "template": template.sha256,
             "specimen": files.digest_of(specimen),
@@ -106,17 +106,16 @@ def carry(
         stored = None if force else _stored(record_path)
         if stored is not None and out.exists() and stored.get("made_of") == made_of:
             return Carried(*named, "kept", **stored["result"])
-        found = matching.match(model, template, shape, **settings)
+        found = matching.match(model, template, formats.read(specimen), **settings)
         result: dict[str, Any] = {
-            "points": len(shape.points),
+            "points": found.n_target,
             "unanswered": int((found.p2p < 0).sum()),
             "mean_score": round(float(found.score.mean()), 4),
         }
         record = {**found.record, "made_of": made_of, "result": result}
         out.parent.mkdir(parents=True, exist_ok=True)
         replaced = force or stored is not None
-        files.write_matches(out, found, force=replaced)
-        files.write_bytes(record_path, json.dumps(record, indent=1).encode(), force=replaced)
+        files.write_run(out, found, record, force=replaced)
     except (CoembedError, OSError, MemoryError) as error:
         return Carried(*named, "failed", reason=" ".join(str(error).split()))
     return Carried(*named, "done", **result)

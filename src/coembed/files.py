@@ -187,7 +187,6 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 _EMBEDDING_FORMAT = "coembed-embedding-1"
 _EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
-_WEAK_ARRAYS = ("l_data", "l_indices", "l_indptr")
 _EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes")
 
 
@@ -266,6 +265,21 @@ def write_matches(path: Path | str, matches: Correspondence, *, force: bool = Fa
         write_bytes(path, stream.getvalue(), force=force)
     else:
         raise InputError(f"{path}: maps are written as .txt or .npz")
+
+
+def record_path(path: Path) -> Path:
+    """Where the run record of a map lies: beside it."""
+    return path.with_name(path.name + ".json")
+
+
+def write_run(
+    path: Path, matches: Correspondence, record: Mapping[str, Any], *, force: bool = False
+) -> Path:
+    """Write a map and its run record beside it; give the record's place."""
+    write_matches(path, matches, force=force)
+    beside = record_path(path)
+    write_bytes(beside, json.dumps(record, indent=1).encode(), force=force)
+    return beside
 
 
 def read_record(path: Path | str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from coembed.cloud_formats import (
     read_mat,
     read_numpy,
     read_pcd,
-    read_pts,
     read_text,
 )
 from coembed.contents import Content
@@ -40,7 +39,7 @@ READERS: Mapping[str, Callable[[Path], Content]] = {
     ".txt": read_text,
     ".csv": read_text,
     ".asc": read_text,
-    ".pts": read_pts,
+    ".pts": read_text,
     ".pcd": read_pcd,
     ".npy": read_numpy,
     ".npz": read_numpy,
@@ -87,7 +86,7 @@ def read(path: Path | str) -> Shape:
     MissingExtraError
         If the format needs a library that is not installed.
     InputError
-        If the points are not finite or faces name points that are not there.
+        If faces name points that are not there.
     """
     path = Path(path)
     check_readable(path)

@@ -162,15 +162,14 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     InputError
         If there are fewer than `MIN_POINTS`.
     """
-    usable = np.ones(len(shape.points), dtype=bool)
-    notes = []
-    for reason, rows in shape.unusable.items():
-        usable[rows] = False
-        notes.append(f"{len(rows)} rows are {reason} and have no answer (first: row {rows[0]})")
-    used = np.flatnonzero(usable)
+    notes = [
+        f"{len(rows)} rows are {reason} and have no answer (first: row {rows[0]})"
+        for reason, rows in shape.unusable.items()
+    ]
+    used = np.flatnonzero(shape.usable)
     points = shape.points[used]
     if len(points) < MIN_POINTS:
-        told = f" usable ones among {len(usable)} rows" if notes else ""
+        told = f" usable ones among {len(shape.points)} rows" if notes else ""
         raise InputError(
             f"{shape.name}: at least {MIN_POINTS} points are needed; got {len(points)}{told}"
         )
@@ -186,7 +185,7 @@ def distinct_points(shape: Shape) -> DistinctPoints:
             f"{shape.name}: at least {MIN_POINTS} distinct points are needed; "
             f"got {new.sum()} among {len(points)} rows"
         )
-    rows = np.full(len(usable), -1)
+    rows = np.full(len(shape.points), -1)
     rows[used[order]] = np.cumsum(new) - 1
     repeated = len(order) - int(new.sum())
     if repeated:

@@ -67,9 +67,7 @@ class Health:
 def examine(shape: Shape) -> Health:
     """Report on a shape."""
     unusable = {reason: len(rows) for reason, rows in shape.unusable.items()}
-    good = np.ones(len(shape.points), dtype=bool)
-    for rows in shape.unusable.values():
-        good[rows] = False
+    good = shape.usable
     points, names = np.unique(shape.points[good], axis=0, return_inverse=True)
     distances, near = _near(points)
     extent = np.ptp(points, axis=0) if len(points) else np.zeros(3)

@@ -20,7 +20,7 @@ from coembed.functional import Basis
 from coembed.layers import Landmarks
 from coembed.model import CoupledEmbedding
 from coembed.registration import Registration, Surface, register
-from coembed.search import Cells, Partition, nearest
+from coembed.search import Cells, Partition, nearest, there_and_back
 from coembed.shapes import MIN_POINTS, Correspondence, Embedding, Shape
 
 __all__ = ["POINTS", "REFINEMENTS", "Cost", "EmbeddedCorrespondence", "embed", "estimate", "match"]
@@ -494,9 +494,7 @@ def _found(
     points, similarity = source.points, source.similarity
     if max(len(points), len(target.points)) <= _BRUTE:
         x, y = source.everywhere(), target.everywhere()
-        there = nearest(x, y, similarity=similarity)
-        hit, which = np.unique(there, return_inverse=True)
-        back = nearest(y[hit], x, similarity=similarity)[which]
+        there, back = there_and_back(x, y, similarity=similarity)
         return there, np.linalg.norm(points - points[back], axis=1), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)

@@ -17,6 +17,7 @@ from coembed import sampling
 from coembed.annotations import Bool, Float, Int, Sparse
 from coembed.search import directed, nearest
 from coembed.shapes import Embedding
+from coembed.spectrum import factored
 
 __all__ = ["Registration", "Surface", "register"]
 
@@ -92,7 +93,7 @@ class Registration:
         surface, places = self._moved
         graph = _Graph.of(surface, None)
         nodes = graph.between(surface.points[surface.nodes], places, share)
-        return sampling.interpolation(surface.sample, surface.points[surface.nodes])(nodes)
+        return surface.carry(nodes)
 
     @property
     def fits(self) -> bool:
@@ -114,8 +115,6 @@ class Surface:
         Positions, embeddings of length 1, and the neighbours that make a normal.
     nodes, edges
         About 1,000 rows that are moved, and which of them are neighbours.
-    carry
-        From the nodes to all.
     """
 
     embedding: Embedding
@@ -125,7 +124,6 @@ class Surface:
     spread: Int[np.ndarray, "n j"]
     nodes: Int[np.ndarray, " k"]
     edges: Int[np.ndarray, "e 2"]
-    carry: sampling.Interpolation
 
     @classmethod
     def of(cls, embedding: Embedding) -> "Surface":
@@ -147,13 +145,17 @@ class Surface:
             _spread(points),
             nodes,
             edges,
-            sampling.interpolation(points, points[nodes]),
         )
 
     @property
     def sample(self) -> Float[np.ndarray, "s 3"]:
         """Positions of the embedding's whole sample."""
         return self.embedding.points[self.embedding.sample]
+
+    @cached_property
+    def carry(self) -> sampling.Interpolation:
+        """From the nodes to the embedding's whole sample."""
+        return sampling.interpolation(self.sample, self.points[self.nodes])
 
     @cached_property
     def normals(self) -> Float[np.ndarray, "n 3"]:
@@ -191,9 +193,7 @@ def register(source: Surface, target: Surface) -> Registration:
             _by_consensus(*pair, *placed, noise)
             for pair, placed in zip(_both(*surfaces), _both(*on), strict=True)
         ]
-        again = [
-            _deform(a, b, start) for (a, b), start in zip(_both(*surfaces), starts, strict=True)
-        ]
+        again = _deformed(surfaces, starts)
         ways = [min(pair, key=lambda way: way.residual) for pair in zip(ways, again, strict=True)]
     return _embedded_anew(surfaces, ways, noise)
 
@@ -349,7 +349,7 @@ def _deform(a: Surface, b: Surface, start: _Start) -> _Way:
         )
         slide = b.normals[found] if once.slide else None
         places, turned = graph.settle(places, b.points[found], start.trust, once, slide)
-    points = a.carry(places)
+    points = a.carry(places, a.chosen)
     return _Way(places, points, _residual(points, b.points))
 
 
@@ -409,7 +409,9 @@ class _Graph:
         """Places that bend as little as those allow that are to be trusted."""
         n = len(trust)
         bending = _SMOOTH**4 * n * (self.laplacian @ self.laplacian)
-        return _solver(scipy.sparse.diags_array(trust / n) + bending)(trust[:, None] / n * places)
+        held = factored(scipy.sparse.diags_array(trust / n) + bending)
+        smoothed: Float[np.ndarray, "k 3"] = held.solve(trust[:, None] / n * places)
+        return smoothed
 
     def settle(
         self,
@@ -424,17 +426,15 @@ class _Graph:
         With normals ``slide`` only the distance from the plane through the wanted place counts.
         """
         pull, stiff = trust / len(trust), once.length**2
-        solve = _solver(scipy.sparse.diags_array(pull) + stiff * self.laplacian)
+        held = factored(scipy.sparse.diags_array(pull) + stiff * self.laplacian)
         for _ in range(once.steps):
             turned = self._rotations(places)
-            turns = (turned[self.edges[:, 0]] + turned[self.edges[:, 1]]) / 2
-            edges = np.einsum("eab,eb->ea", turns, self.vectors)
-            kept = self.difference.T @ (self.stiffness[:, None] * edges)
+            edges = self._turned_edges(turned)
             goal = wanted
             if slide is not None:
                 away = np.einsum("ka,ka->k", wanted - places, slide)
                 goal = places + away[:, None] * slide
-            places = solve(stiff * kept + pull[:, None] * goal)
+            places = held.solve(stiff * self._divergence(edges) + pull[:, None] * goal)
         return places, turned
 
     def between(
@@ -446,17 +446,24 @@ class _Graph:
         turns = rotation.from_matrix(turned).as_rotvec()
         part = rotation.from_rotvec(turns * share).as_matrix()
         # what the rotation leaves of each edge's change grows evenly
-        ends = self.edges.T
-        full, partial = (
-            np.einsum("eab,eb->ea", (some[ends[0]] + some[ends[1]]) / 2, self.vectors)
-            for some in (turned, part)
-        )
-        wanted = partial + share * (self.difference @ end - full)
+        rest = self.difference @ end - self._turned_edges(turned)
+        wanted = self._turned_edges(part) + share * rest
         pinned = self.laplacian + 1e-9 * scipy.sparse.eye_array(len(start))  # nothing holds it
-        places = _solver(pinned)(self.difference.T @ (self.stiffness[:, None] * wanted))
+        places = factored(pinned).solve(self._divergence(wanted))
         middle = (1 - share) * start.mean(axis=0) + share * end.mean(axis=0)
         moved: Float[np.ndarray, "k 3"] = places - places.mean(axis=0) + middle
         return moved
+
+    def _turned_edges(self, turned: Float[np.ndarray, "k 3 3"]) -> Float[np.ndarray, "e 3"]:
+        """The edges as built, each turned by the mean of the rotations of its ends."""
+        mean = (turned[self.edges[:, 0]] + turned[self.edges[:, 1]]) / 2
+        edges: Float[np.ndarray, "e 3"] = np.einsum("eab,eb->ea", mean, self.vectors)
+        return edges
+
+    def _divergence(self, edges: Float[np.ndarray, "e 3"]) -> Float[np.ndarray, "k 3"]:
+        """What the Laplacian of places must be for their differences to be these edges."""
+        divergence: Float[np.ndarray, "k 3"] = self.difference.T @ (self.stiffness[:, None] * edges)
+        return divergence
 
     def _rotations(self, places: Float[np.ndarray, "k 3"]) -> Float[np.ndarray, "k 3 3"]:
         """How each node's surroundings are turned, smoothed over its neighbours."""
@@ -464,14 +471,6 @@ class _Graph:
         outer = moved[:, :, None] * self.vectors[:, None, :]
         own = _closest_rotations((self.ends @ outer.reshape(-1, 9)).reshape(-1, 3, 3))
         return _closest_rotations((self.mean @ own.reshape(-1, 9)).reshape(-1, 3, 3))
-
-
-def _solver(matrix: Sparse) -> Any:
-    return scipy.sparse.linalg.splu(
-        scipy.sparse.csc_array(matrix),
-        permc_spec="MMD_AT_PLUS_A",
-        options={"SymmetricMode": True},
-    ).solve
 
 
 def _closest_rotations(matrices: Float[np.ndarray, "k 3 3"]) -> Float[np.ndarray, "k 3 3"]:
@@ -511,7 +510,7 @@ def _embedded_anew(
     for surface, way in zip(surfaces, ways, strict=True):
         points = surface.sample
         spread = _spread(points)
-        there = sampling.interpolation(points, surface.points[surface.nodes])(way.nodes)
+        there = surface.carry(way.nodes)
         own.append(_placed(points, _normals(points, spread)))
         moved.append(_placed(there, _normals(there, spread)))
         deformed.append(there)
@@ -522,10 +521,9 @@ def _embedded_anew(
         np.hstack([first * own[1], second * moved[1]], dtype=np.float32),
     )
     a, b = surfaces
-    asked = a.chosen[a.nodes]
-    found = nearest(columns[0][asked], columns[1][b.chosen])
+    found = nearest(columns[0][a.chosen[a.nodes]], columns[1][b.chosen])
     reliance = _reliance(a.features[a.nodes], b.features[found], noise)
-    everywhere = sampling.interpolation(a.sample, a.sample[asked])(reliance[:, None])
+    everywhere = a.carry(reliance[:, None])
     values = [directed(one.values, "cosine") * (_FEATURES / np.sqrt(noise)) for one in embeddings]
     values[0] = values[0] * np.clip(everywhere, 0, 1)
     anew = [

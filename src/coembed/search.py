@@ -12,7 +12,7 @@ import scipy
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 
-__all__ = ["Cells", "Partition", "directed", "nearest"]
+__all__ = ["Cells", "Partition", "directed", "nearest", "there_and_back"]
 
 _CHUNK = 256  # rows of the distance matrix that exist at a time
 _LOOKED_AT = 24  # cells of the target for each cell of queries
@@ -37,6 +37,15 @@ def nearest(
         closeness -= half_square
         found[rows] = closeness.argmax(axis=1)
     return found
+
+
+def there_and_back(
+    source: Float[np.ndarray, "n d"], target: Float[np.ndarray, "m d"], *, similarity: str = "l2"
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """For each source row its nearest target row, and the source row nearest to that one."""
+    there = nearest(source, target, similarity=similarity)
+    hit, which = np.unique(there, return_inverse=True)
+    return there, nearest(target[hit], source, similarity=similarity)[which]
 
 
 def directed(values: Float[np.ndarray, "n d"], similarity: str) -> Float[np.ndarray, "n d"]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from coembed.annotations import Float, Int, Sparse
+from coembed.annotations import Bool, Float, Int, Sparse
 from coembed.errors import InputError
 from coembed.sampling import Interpolation
 
@@ -121,6 +121,14 @@ class Shape:
         if 2 * held.sum() > finite.sum():
             reasons["unreferenced"] = np.flatnonzero(finite & ~held)
         return {reason: rows for reason, rows in reasons.items() if len(rows)}
+
+    @cached_property
+    def usable(self) -> Bool[np.ndarray, " n"]:
+        """Rows that can have an answer."""
+        usable = np.ones(len(self.points), dtype=bool)
+        for rows in self.unusable.values():
+            usable[rows] = False
+        return usable
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,3 +290,11 @@ class Correspondence:
             )
         object.__setattr__(self, "p2p", p2p.astype(np.int64))
         object.__setattr__(self, "score", score.astype(np.float64))
+
+    def check_between(self, source: Shape, target: Shape) -> None:
+        """Raise `InputError` unless this leads from as many points to as many as these have."""
+        if len(self.p2p) != len(source.points) or self.n_target != len(target.points):
+            raise InputError(
+                f"the map leads from {len(self.p2p)} to {self.n_target} points; "
+                f"{source.name} has {len(source.points)} and {target.name} {len(target.points)}"
+            )

@@ -15,7 +15,7 @@ from coembed import sampling
 from coembed.annotations import Float, Sparse
 from coembed.errors import NumericalError
 
-__all__ = ["N_NEIGHBORS", "eigenpairs", "laplacian"]
+__all__ = ["N_NEIGHBORS", "eigenpairs", "factored", "laplacian"]
 
 N_NEIGHBORS = 30
 
@@ -130,8 +130,13 @@ def _lanczos(
 
 
 def _factor(matrix: Sparse) -> Any:
+    return factored(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0]))
+
+
+def factored(matrix: Sparse) -> Any:
+    """Sparse LU of a symmetric, positive definite matrix; its ``solve`` takes many columns."""
     return scipy.sparse.linalg.splu(
-        scipy.sparse.csc_array(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0])),
+        scipy.sparse.csc_array(matrix),
         permc_spec="MMD_AT_PLUS_A",
         options={"SymmetricMode": True},
     )

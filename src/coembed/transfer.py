@@ -22,11 +22,7 @@ def transfer(source: Shape, target: Shape, matches: Correspondence) -> Shape:
     InputError
         If the map is not one between these two, or the target has no attributes.
     """
-    if len(matches.p2p) != len(source.points) or matches.n_target != len(target.points):
-        raise InputError(
-            f"the map leads from {len(matches.p2p)} to {matches.n_target} points; "
-            f"{source.name} has {len(source.points)} and {target.name} {len(target.points)}"
-        )
+    matches.check_between(source, target)
     if not target.attributes:
         raise InputError(f"{target.name}: has no attributes (colours, labels, ...) to carry over")
     answered = matches.p2p >= 0

@@ -47,11 +47,7 @@ def view(
     files.check_writable(out, force=force)
     if out.suffix.lower() != ".png":
         raise InputError(f"{out}: pictures are written as .png")
-    if len(matches.p2p) != len(source.points) or matches.n_target != len(target.points):
-        raise InputError(
-            f"the map leads from {len(matches.p2p)} to {matches.n_target} points; "
-            f"{source.name} has {len(source.points)} and {target.name} {len(target.points)}"
-        )
+    matches.check_between(source, target)
     try:
         from matplotlib import colormaps
         from matplotlib.cm import ScalarMappable
