@@ -37,6 +37,7 @@ ORDER = [
     "bodies",
     "datasets",
     "evaluation",
+    "alignment",
     "functional",
     "registration",
     "adaptation",

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from coembed import __version__, adaptation, functional, geometry, sampling
+from coembed import __version__, adaptation, alignment, functional, geometry, sampling
+from coembed.alignment import Way
 from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
@@ -21,9 +22,18 @@ from coembed.layers import Landmarks
 from coembed.model import CoupledEmbedding
 from coembed.registration import Registration, Surface, register
 from coembed.search import Cells, Partition, nearest, there_and_back
-from coembed.shapes import MIN_POINTS, Correspondence, Embedding, Shape
+from coembed.shapes import MIN_POINTS, Alignment, Correspondence, Embedding, Operators, Shape
 
-__all__ = ["POINTS", "REFINEMENTS", "Cost", "EmbeddedCorrespondence", "embed", "estimate", "match"]
+__all__ = [
+    "POINTS",
+    "REFINEMENTS",
+    "Cost",
+    "EmbeddedCorrespondence",
+    "embed",
+    "estimate",
+    "match",
+    "match_otherwise",
+]
 
 POINTS = 20_000
 """Points of a shape that the network looks at, if it has more and nothing else is asked for."""
@@ -121,6 +131,7 @@ def match(
     source: Shape | Embedding,
     target: Shape | Embedding,
     *,
+    align: Way | tuple[Way, Way] = "auto",
     coupled: bool = False,
     refine: str = "none",
     adapt: float = 0.0,
@@ -134,10 +145,17 @@ def match(
     Parameters
     ----------
     model
-        From `load`. The shapes should stand as its training shapes did (the shipped weights
-        expect y up, facing +z); a turn of 20 degrees does no harm.
+        From `load`.
     source, target
         Shapes, or what `embed` made of them with the same model.
+    align
+        How to turn the shapes for the network, which knows them as its training shapes stood (for
+        the shipped weights: people, y up, facing +z); one for both, or one each. A turn of 20
+        degrees does no harm. ``"auto"``: a shape that does not stand so is turned; two that look
+        like no people are turned alike (see ``"target"``). ``"yaw"``: about the y axis only.
+        ``"target"``: the source is turned as the target stands. ``"x"``, ``"-x"``, ... ``"-z"``:
+        the axis that is up. A rotation matrix, or its nine numbers. ``"none"``: not at all. The
+        points of the answer, such as `EmbeddedCorrespondence.deformed`, are never turned.
     coupled
         Refine the pair's embeddings by cross-attention first, as in the paper; by default each
         shape is embedded alone, as the released code does at test. Above 10,000 points attention
@@ -182,7 +200,10 @@ def match(
         model.check_coupled()
     started = time.perf_counter()
     report("embed")
-    pair = _embedded_pair(model, (source, target), points, cache, jobs)
+    ways = align if isinstance(align, tuple) else (align, align)
+    how = _How(points, cache, ways)
+    pair = _embedded_pair(model, (source, target), how, jobs)
+    pair = _aligned_to_target(model, source, pair, how)
     refining = time.perf_counter()
     if coupled:
         pair = _coupled(model, *pair)
@@ -216,6 +237,30 @@ def match(
         p2p, scores, len(pair[1].rows), record,
         embeddings=pair, registration=laid,
     )  # fmt: skip
+
+
+def match_otherwise(
+    model: CoupledEmbedding,
+    source: Shape,
+    target: Shape | Embedding,
+    matches: EmbeddedCorrespondence,
+    **settings: Any,
+) -> EmbeddedCorrespondence:
+    """The other answer: as `match`, but with the source turned the next best way.
+
+    For people that is, nearly always, the way in which front and back, and so left and right, are
+    exchanged; where no turn was looked for, it is half a turn about the y axis.
+
+    Parameters
+    ----------
+    matches
+        The first answer.
+    settings
+        Those it was found with, without ``align``.
+    """
+    first, second = (one.alignment for one in matches.embeddings)
+    other = alignment.BACK @ first.rotation if first.other is None else first.other
+    return match(model, source, target, align=(other, second.rotation), **settings)
 
 
 @dataclass(frozen=True)
@@ -265,6 +310,7 @@ def embed(
     model: CoupledEmbedding,
     shape: Shape,
     *,
+    align: Way = "auto",
     points: int | None = POINTS,
     cache: Path | None = None,
 ) -> Embedding:
@@ -272,111 +318,153 @@ def embed(
 
     Parameters
     ----------
-    points, cache
+    align, points, cache
         As in `match`.
     """
-    if points is not None and points < MIN_POINTS:
-        raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
-    if points is not None and points < len(shape.points):
-        distinct = geometry.distinct_points(shape)
-        if points < len(distinct.points):
-            return _sampled(model, shape, distinct, points, cache)
-    started = time.perf_counter()
-    operators = geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache)
-    prepared = time.perf_counter()
-    return Embedding(
-        values=np.asarray(model.embed(operators)),
-        sample=np.arange(len(operators.points)),
-        interpolation=None,
-        points=operators.points,
-        rows=operators.rows,
-        centre=operators.centre,
-        scale=operators.scale,
-        notes=(*shape.notes, *operators.notes),
-        seconds=(prepared - started, time.perf_counter() - prepared),
-        **_facts(model, shape),
-    )
+    return _embed(model, shape, points, cache, lambda ops: alignment.align(ops, align, model))
 
 
-def _sampled(
+def _embed(
     model: CoupledEmbedding,
     shape: Shape,
-    distinct: geometry.DistinctPoints,
-    n: int,
+    points: int | None,
     cache: Path | None,
+    aligned: Callable[[Operators], Alignment],
 ) -> Embedding:
+    """Embedding of a shape, turned as ``aligned`` says of its operators."""
+    if points is not None and points < MIN_POINTS:
+        raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
     started = time.perf_counter()
-    points = distinct.points
-    sample = sampling.thin(points, n)
-    operators = geometry.prepare(
-        Shape(points[sample], name=shape.name), n_eig=model.config.n_eig, cache=cache
-    )
-    interpolation = sampling.interpolation(points, points[sample])
+    looked_at = _LookedAt.of(model, shape, points, cache)
     prepared = time.perf_counter()
-    note = (
-        f"the network looked at {len(sample)} of {len(points)} distinct points; the embeddings of "
-        "the others are interpolated"
-    )
+    operators = looked_at.operators
+    turn = aligned(operators)
+    if turn.turns:
+        operators = alignment.turned(operators, turn.rotation)
+    values = np.asarray(model.embed(operators))
     return Embedding(
-        values=np.asarray(model.embed(operators))[operators.rows],
-        sample=sample,
-        interpolation=interpolation,
-        points=(points - operators.centre) * operators.scale,
-        rows=distinct.rows,
-        centre=distinct.centre + operators.centre * distinct.size,
-        scale=operators.scale / distinct.size,
-        notes=(*shape.notes, *distinct.notes, note, *operators.notes),
+        values=values if looked_at.interpolation is None else values[operators.rows],
+        sample=looked_at.sample,
+        interpolation=looked_at.interpolation,
+        points=looked_at.points,
+        rows=looked_at.rows,
+        centre=looked_at.centre,
+        scale=looked_at.scale,
+        notes=(*shape.notes, *looked_at.notes, *turn.notes),
+        alignment=turn,
         seconds=(prepared - started, time.perf_counter() - prepared),
-        **_facts(model, shape),
+        name=shape.name,
+        sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
+        weights=model.digest,
+        similarity=model.config.similarity,
     )
 
 
-def _facts(model: CoupledEmbedding, shape: Shape) -> dict[str, str]:
-    return {
-        "name": shape.name,
-        "sha256": hashlib.sha256(shape.points.tobytes()).hexdigest(),
-        "weights": model.digest,
-        "similarity": model.config.similarity,
-    }
+@dataclass(frozen=True, eq=False)
+class _LookedAt:
+    """Operators of a shape or of a sample of it; the rest as in `Embedding`."""
 
+    operators: Operators
+    sample: Int[np.ndarray, " m"]
+    interpolation: sampling.Interpolation | None
+    points: Float[np.ndarray, "n 3"]
+    rows: Int[np.ndarray, " r"]
+    centre: Float[np.ndarray, " 3"]
+    scale: float
+    notes: tuple[str, ...]
 
-def _embedded(
-    model: CoupledEmbedding, shape: Shape | Embedding, points: int | None, cache: Path | None
-) -> Embedding:
-    if isinstance(shape, Shape):
-        return embed(model, shape, points=points, cache=cache)
-    if shape.weights != model.digest:
-        raise InputError(
-            f"{shape.name}: was embedded with other weights than those to match with; "
-            "name the same weights, or embed it again"
+    @classmethod
+    def of(
+        cls, model: CoupledEmbedding, shape: Shape, points: int | None, cache: Path | None
+    ) -> "_LookedAt":
+        n_eig = model.config.n_eig
+        if points is not None and points < len(shape.points):
+            distinct = geometry.distinct_points(shape)
+            if points < len(distinct.points):
+                return cls._sampled(n_eig, shape.name, distinct, points, cache)
+        operators = geometry.prepare(shape, n_eig=n_eig, cache=cache)
+        return cls(
+            operators, np.arange(len(operators.points)), None, operators.points, operators.rows,
+            operators.centre, operators.scale, operators.notes,
+        )  # fmt: skip
+
+    @classmethod
+    def _sampled(
+        cls, n_eig: int, name: str, distinct: geometry.DistinctPoints, n: int, cache: Path | None
+    ) -> "_LookedAt":
+        points = distinct.points
+        sample = sampling.thin(points, n)
+        operators = geometry.prepare(Shape(points[sample], name=name), n_eig=n_eig, cache=cache)
+        note = (
+            f"the network looked at {len(sample)} of {len(points)} distinct points; the embeddings "
+            "of the others are interpolated"
         )
-    return shape
+        return cls(
+            operators,
+            sample,
+            sampling.interpolation(points, points[sample]),
+            (points - operators.centre) * operators.scale,
+            distinct.rows,
+            distinct.centre + operators.centre * distinct.size,
+            operators.scale / distinct.size,
+            (*distinct.notes, note, *operators.notes),
+        )
+
+
+@dataclass(frozen=True)
+class _How:
+    """How the two shapes of a pair are to be embedded."""
+
+    points: int | None
+    cache: Path | None
+    ways: tuple[Way, Way]
+
+    def embedded(self, model: CoupledEmbedding, shape: Shape | Embedding, side: int) -> Embedding:
+        if isinstance(shape, Shape):
+            return embed(model, shape, align=self.ways[side], points=self.points, cache=self.cache)
+        if shape.weights != model.digest:
+            raise InputError(
+                f"{shape.name}: was embedded with other weights than those to match with; "
+                "name the same weights, or embed it again"
+            )
+        return shape
+
+
+def _aligned_to_target(
+    model: CoupledEmbedding,
+    source: Shape | Embedding,
+    pair: tuple[Embedding, Embedding],
+    how: _How,
+) -> tuple[Embedding, Embedding]:
+    """The pair, its source turned as the target stands, if that is asked for or all there is."""
+    strangers = how.ways == ("auto", "auto") and not any(one.alignment.known for one in pair)
+    if isinstance(source, Embedding) or not (how.ways[0] == "target" or strangers):
+        return pair
+    target = pair[1]
+    turned = _embed(
+        model, source, how.points, how.cache, lambda ops: alignment.align_to(ops, target, model)
+    )
+    return turned, target
 
 
 def _embedded_pair(
     model: CoupledEmbedding,
     shapes: tuple[Shape | Embedding, Shape | Embedding],
-    points: int | None,
-    cache: Path | None,
+    how: _How,
     jobs: int,
 ) -> tuple[Embedding, Embedding]:
     if jobs == 1 or any(isinstance(shape, Embedding) for shape in shapes):
-        return (
-            _embedded(model, shapes[0], points, cache),
-            _embedded(model, shapes[1], points, cache),
-        )
+        return how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
     from multiprocessing import get_context
 
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_send_embedded, args=(sending, model, shapes[1], points, cache)
-    )
+    process = context.Process(target=_send_embedded, args=(sending, model, shapes[1], how))
     process.start()
     sending.close()  # so that the end of the process ends the waiting below
     try:
-        first = _embedded(model, shapes[0], points, cache)
+        first = how.embedded(model, shapes[0], 0)
         second = receiving.recv()
     except EOFError as error:
         raise NumericalError(
@@ -393,14 +481,10 @@ def _embedded_pair(
 
 
 def _send_embedded(
-    sending: Any,
-    model: CoupledEmbedding,
-    shape: Shape | Embedding,
-    points: int | None,
-    cache: Path | None,
+    sending: Any, model: CoupledEmbedding, shape: Shape | Embedding, how: _How
 ) -> None:
     try:
-        sending.send(_embedded(model, shape, points, cache))
+        sending.send(how.embedded(model, shape, 1))
     except Exception as error:  # it is raised again where the result is awaited
         sending.send(error)
 
@@ -556,6 +640,7 @@ def _record(
             "changes": list(one.notes),
             "centre": one.centre.tolist(),
             "scale": one.scale,
+            "alignment": one.alignment.facts(),
         }
         for one in embedded
     ]
