@@ -467,7 +467,7 @@ def test_the_right_place_on_a_disturbed_copy_is_an_error_of_a_neighbour(
     twins, tiny_model, monkeypatch, change, most
 ):
     """Matched by their positions: rows that were led astray would be a half apart, as by chance."""
-    monkeypatch.setattr(benchmark, "embed", lambda model, shape, points, cache: shape.points)
+    monkeypatch.setattr(benchmark, "embed", lambda model, shape, **_: shape.points)
     settings = Settings(samples=0, disturbance=Disturbance(**change))
     found = benchmark.bench(tiny_model, twins, settings)
     assert found.errors.shape == (4, 260)
@@ -493,7 +493,7 @@ def test_a_turn_of_all_shapes_is_seen_by_who_looks_at_positions_only(
         return benchmark.bench(tiny_model, twins, settings, pairs=2).errors.mean()
 
     assert mean("spectral") < 1e-3
-    monkeypatch.setattr(benchmark, "embed", lambda model, shape, points, cache: shape.points)
+    monkeypatch.setattr(benchmark, "embed", lambda model, shape, **_: shape.points)
     assert mean("coe") > 0.03
 
 

@@ -17,13 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from coembed import bodies, files, geometry, model, sampling
+from coembed import files, model, sampling
 from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.model import PEOPLE, CoupledEmbedding
 from coembed.search import directed, nearest
 from coembed.shapes import Alignment, Embedding, Operators
-from coembed.skinning import BodyModel, body_model
 
 __all__ = [
     "AXES",
@@ -149,7 +148,7 @@ class _Template:
         self._embedding, self._points = embedding, points
 
     def compare(
-        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
+        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], _people: int
     ) -> tuple[float, Float[np.ndarray, "n 3"]]:
         """As of a `Compass`; the places are on the template. It counts as all the people."""
         cosines = directed(values, "cosine") @ self._embedding.T
@@ -321,7 +320,7 @@ class _Search:
             other=None if runner_up is None else turns[runner_up],
             curve=tuple(
                 self._look(self._coarse, _about_y(angle) @ rotation, _COARSE[1])[0]
-                for angle in range(0, 360, 30)
+                for angle in np.linspace(0, 330, 12).tolist()
             ),
             known=known,
         )
@@ -424,9 +423,13 @@ def learn(
     poses
         Generated people from whom the regression learns.
     """
-    rng = np.random.default_rng(seed)
-    template = body_model()
-    size = _size(template.mean, template)
+    from coembed import bodies, geometry, skinning  # they take long to load; matching needs none
+
+    def size_of(vertices: Float[np.ndarray, "v 3"]) -> float:
+        return float(np.sqrt(geometry.face_areas(vertices[template.faces]).sum()))
+
+    rng, template = np.random.default_rng(seed), skinning.body_model()
+    size = size_of(template.mean)
     embeddings, places = [], []
     for _ in range(people):
         sample = bodies.sample(bodies.body(rng), 10 * points, rng)
@@ -442,7 +445,7 @@ def learn(
     laid, back = [], []
     for _ in range(poses):
         body = bodies.body(rng)
-        found = bodies.on_body(body, face, barycentric) / _size(body.vertices, template)
+        found = bodies.on_body(body, face, barycentric) / size_of(body.vertices)
         lying, rotation = _laid_on(found, landmarks)
         laid.append(lying)
         back.append(rotation.T.ravel())
@@ -451,10 +454,6 @@ def learn(
     normal = offsets.T @ offsets + _RIDGE * np.eye(offsets.shape[1])
     frame = np.linalg.solve(normal, offsets.T @ np.array(back))
     return Compass(network.digest, np.array(embeddings), np.array(places), landmarks, usual, frame)
-
-
-def _size(vertices: Float[np.ndarray, "v 3"], template: BodyModel) -> float:
-    return float(np.sqrt(geometry.face_areas(vertices[template.faces]).sum()))
 
 
 def save(compass: Compass, path: Path | str, *, force: bool = False) -> None:

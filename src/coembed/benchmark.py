@@ -43,8 +43,8 @@ REFINEMENTS = ("none", "register", "spectral", "zoomout")
 _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "evaluation", "alignment", "functional", "registration", "matching", "baselines", "disturbances",
-    "layouts", "benchmark",
+    "model", "evaluation", "alignment", "functional", "registration", "matching", "baselines",
+    "disturbances", "layouts", "benchmark",
 )  # fmt: skip
 
 

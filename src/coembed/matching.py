@@ -200,10 +200,8 @@ def match(
         model.check_coupled()
     started = time.perf_counter()
     report("embed")
-    ways = align if isinstance(align, tuple) else (align, align)
-    how = _How(points, cache, ways)
+    how = _How(points, cache, align if isinstance(align, tuple) else (align, align))
     pair = _embedded_pair(model, (source, target), how, jobs)
-    pair = _aligned_to_target(model, source, pair, how)
     refining = time.perf_counter()
     if coupled:
         pair = _coupled(model, *pair)
@@ -437,8 +435,9 @@ def _aligned_to_target(
     how: _How,
 ) -> tuple[Embedding, Embedding]:
     """The pair, its source turned as the target stands, if that is asked for or all there is."""
-    strangers = how.ways == ("auto", "auto") and not any(one.alignment.known for one in pair)
-    if isinstance(source, Embedding) or not (how.ways[0] == "target" or strangers):
+    wanted = [way if isinstance(way, str) else "given" for way in how.ways]
+    strangers = wanted == ["auto", "auto"] and not any(one.alignment.known for one in pair)
+    if isinstance(source, Embedding) or not (wanted[0] == "target" or strangers):
         return pair
     target = pair[1]
     turned = _embed(
@@ -454,7 +453,16 @@ def _embedded_pair(
     jobs: int,
 ) -> tuple[Embedding, Embedding]:
     if jobs == 1 or any(isinstance(shape, Embedding) for shape in shapes):
-        return how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
+        pair = how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
+    else:
+        pair = _embedded_at_once(model, shapes, how)
+    return _aligned_to_target(model, shapes[0], pair, how)
+
+
+def _embedded_at_once(
+    model: CoupledEmbedding, shapes: tuple[Shape | Embedding, Shape | Embedding], how: _How
+) -> tuple[Embedding, Embedding]:
+    """Both shapes embedded, the second one in a forked process."""
     from multiprocessing import get_context
 
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points

@@ -264,7 +264,8 @@ class Alignment:
     def facts(self) -> dict[str, Any]:
         """All of it as plain numbers and text, for records and files."""
         other = None if self.other is None else self.other.tolist()
-        return {**vars(self), "rotation": self.rotation.tolist(), "other": other}
+        arrays = {"rotation": self.rotation.tolist(), "other": other, "curve": list(self.curve)}
+        return {**vars(self), **arrays}
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> "Alignment":
