@@ -27,6 +27,7 @@ __all__ = ["read_gltf", "read_obj", "read_off", "read_ply", "read_stl"]
 
 _PLY_CORNERS = ("vertex_indices", "vertex_index")
 
+
 def read_ply(path: Path) -> Content:
     """ASCII and both binaries; properties by name, in any order and type."""
     from plyfile import PlyElementParseError
