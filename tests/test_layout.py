@@ -13,6 +13,7 @@ SOURCE = Path(coembed.__file__).parent
 ORDER = [
     "annotations",
     "errors",
+    "memory",
     "sampling",
     "search",
     "spectrum",
