@@ -255,24 +255,22 @@ def gradients(
     ----------
     [Sharp22] sec. 3.3.
     """
-    n, n_columns = len(points), n_neighbors + 1
+    n = len(points)
     tree = scipy.spatial.cKDTree(points)
     grad_x, grad_y = np.empty(functions.shape), np.empty(functions.shape)
     for first in range(0, n, _CHUNK):
         rows = slice(first, min(first + _CHUNK, n))
-        own = np.arange(rows.start, rows.stop)
-        _, neighbors = tree.query(points[rows], k=n_columns)
-        neighbors = _without(own, neighbors)
+        _, neighbors = tree.query(points[rows], k=n_neighbors + 1)
+        neighbors = _without(np.arange(rows.start, rows.stop), neighbors)
         offsets = points[neighbors] - points[rows, None]
         weights = _least_squares(offsets @ _tangent_axes(offsets))  # n 2 j
-        columns = np.concatenate([neighbors, own[:, None]], axis=1)
-        starts = np.arange(len(own) + 1) * n_columns
+        columns, starts = neighbors.ravel(), np.arange(len(neighbors) + 1) * n_neighbors
         for axis, gradient in enumerate((grad_x, grad_y)):
-            values = np.append(weights[:, axis], -weights[:, axis].sum(axis=1)[:, None], axis=1)
             operator = scipy.sparse.csr_array(
-                (values.ravel(), columns.ravel(), starts), shape=(len(own), n)
+                (weights[:, axis].ravel(), columns, starts), shape=(len(neighbors), n)
             )
             gradient[rows] = operator @ functions
+            gradient[rows] -= weights[:, axis].sum(axis=1)[:, None] * functions[rows]
     return grad_x, grad_y
 
 
@@ -287,6 +285,8 @@ def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 
 
 def _without(own: Int[np.ndarray, " n"], neighbors: Int[np.ndarray, "n j"]) -> Array:
     """Drop each point from its own neighbours; the farthest goes where it is not among them."""
+    if (neighbors[:, 0] == own).all():
+        return neighbors[:, 1:]
     itself = neighbors == own[:, None]
     itself[~itself.any(axis=1), -1] = True
     return neighbors[~itself].reshape(len(neighbors), -1)
