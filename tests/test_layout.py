@@ -14,6 +14,7 @@ ORDER = [
     "annotations",
     "errors",
     "memory",
+    "compiled",
     "sampling",
     "search",
     "spectrum",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from coembed import files
+from coembed import compiled, files
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import MIN_POINTS, Array, Operators, Shape
@@ -256,7 +256,7 @@ def gradients(
     [Sharp22] sec. 3.3.
     """
     n = len(points)
-    tree = scipy.spatial.cKDTree(points)
+    tree = compiled.tree(points)
     grad_x, grad_y = np.empty(functions.shape), np.empty(functions.shape)
     for first in range(0, n, _CHUNK):
         rows = slice(first, min(first + _CHUNK, n))

@@ -11,7 +11,7 @@ import robust_laplacian
 import scipy
 from threadpoolctl import threadpool_limits
 
-from coembed import sampling
+from coembed import compiled, sampling
 from coembed.annotations import Float, Sparse
 from coembed.errors import NumericalError
 
@@ -42,6 +42,7 @@ def laplacian(
     ----------
     [Sharp20]; library ``robust-laplacian``.
     """
+    compiled.load_sparse()  # for the library, which would load more
     try:
         weak, mass_matrix = robust_laplacian.point_cloud_laplacian(points, n_neighbors=n_neighbors)
     except (RuntimeError, ValueError) as error:
