@@ -90,8 +90,8 @@ def eigenpairs(
     """
     n, wanted = len(mass), n_eig + n_constant
     root = np.sqrt(mass)
-    half = scipy.sparse.diags_array(1 / root)
-    matrix = scipy.sparse.csc_array(half @ stiffness @ half)
+    matrix = scipy.sparse.csc_array(stiffness, copy=True)
+    matrix.data /= root[matrix.indices] * np.repeat(root, np.diff(matrix.indptr))
     # several BLAS threads make ARPACK's small products several times slower
     with threadpool_limits(limits=1, user_api="blas"):
         if n <= max(_DENSE_BELOW, 2 * wanted + 1):
@@ -132,7 +132,7 @@ def _lanczos(
 
 
 def _factor(matrix: Sparse) -> Any:
-    return factored(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0]))
+    return factored(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0], format="csc"))
 
 
 def factored(matrix: Sparse) -> Any:
