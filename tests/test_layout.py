@@ -13,6 +13,8 @@ SOURCE = Path(coembed.__file__).parent
 ORDER = [
     "annotations",
     "errors",
+    "memory",
+    "compiled",
     "sampling",
     "search",
     "spectrum",

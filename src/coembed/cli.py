@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 import coembed
+from coembed import memory
 from coembed.errors import CoembedError, InputError
 
 __all__ = ["commands", "main"]
@@ -95,6 +96,7 @@ def main() -> None:
     # one thread a process: the same bytes whatever the machine, and forks are safe; it must be
     # set before NumPy is imported
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    memory.keep_freed()
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     debug = "--debug" in sys.argv
     try:

@@ -107,7 +107,7 @@ def _umask() -> int:
 
 # --------------------------------------------------------------------------------- operators
 
-_OPERATORS_FORMAT = "coembed-operators-1"  # raise the number whenever prepare changes its result
+_OPERATORS_FORMAT = "coembed-operators-2"  # raise the number whenever prepare changes its result
 _OPERATOR_ARRAYS = ("points", "mass", "evals", "evecs", "grad_x", "grad_y", "rows", "centre")
 _WEAK_ARRAYS = ("l_data", "l_indices", "l_indptr")
 

@@ -3,6 +3,7 @@
 import json
 import re
 import struct
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ __all__ = ["read_gltf", "read_obj", "read_off", "read_ply", "read_stl"]
 
 # --------------------------------------------------------------------------------------- PLY
 
+_PLY_CORNERS = ("vertex_indices", "vertex_index")
+
 
 def read_ply(path: Path) -> Content:
     """ASCII and both binaries; properties by name, in any order and type."""
-    from plyfile import PlyData, PlyElementParseError
+    from plyfile import PlyElementParseError
 
     content = path.read_bytes()
     head = content[: content.find(b"end_header")]
@@ -35,9 +38,8 @@ def read_ply(path: Path) -> Content:
         if int(count) > len(content):  # before memory is taken for so many
             what = f"rows of element {name.decode(errors='replace')!r}"
             raise miscounted(path, what, int(count), f"only {len(content)} bytes")
-    stream = _KeptOpen(content)
     try:
-        data = PlyData.read(stream)
+        data, rest = _ply_data(path, head, content)
     except PlyElementParseError as error:
         if error.row is None or error.element is None:
             raise
@@ -50,7 +52,7 @@ def read_ply(path: Path) -> Content:
     names = {p.name for p in vertex.properties}
     if not {"x", "y", "z"} <= names:
         raise FileFormatError(f"{path}: vertices need x, y and z; got {', '.join(sorted(names))}")
-    _check_end(path, data, content[len(head) :], stream.read())
+    _check_end(path, data, content[len(head) :], rest)
     points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
     lists = [p.name for p in vertex.properties if vertex[p.name].dtype.kind == "O"]
     kept = [p.name for p in vertex.properties if p.name not in (*lists, *"xyz")]
@@ -58,6 +60,19 @@ def read_ply(path: Path) -> Content:
     notes = tuple(f"list property {name!r} of the points is left out" for name in lists)
     faces, more = _ply_faces(data)
     return Content(points, faces, attributes, notes + more)
+
+
+def _ply_data(path: Path, head: bytes, content: bytes) -> tuple[Any, bytes]:
+    """All elements, and the bytes that follow them."""
+    from plyfile import PlyData, PlyElementParseError
+
+    stream = _KeptOpen(content)
+    if not re.search(rb"(?m)^format\s+ascii", head):
+        # rows of one length are mapped, which takes no time; other files are read row by row
+        three = dict.fromkeys(_PLY_CORNERS, 3)
+        with suppress(PlyElementParseError), path.open("rb") as mapped:
+            return PlyData.read(mapped, known_list_len={"face": three}), mapped.read()
+    return PlyData.read(stream), stream.read()
 
 
 class _KeptOpen(BytesIO):
@@ -88,10 +103,11 @@ def _native(values: Any) -> np.ndarray:
 def _ply_faces(data: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
     if "face" not in data or not data["face"].count:
         return None, ()
-    for name in ("vertex_indices", "vertex_index"):
+    for name in _PLY_CORNERS:
         if name in data["face"]:
             polygons = data["face"][name]
-            faces = triangles_of(list(polygons))
+            alike = polygons.dtype.kind != "O"
+            faces = polygons.astype(np.int64) if alike else triangles_of(list(polygons))
             return faces, triangulated(len(polygons), faces)
     return None, ("its faces name no points and are left out",)
 
