@@ -11,8 +11,8 @@ from coembed import alignment, bodies, files, matching
 from coembed.errors import InputError
 from coembed.shapes import Alignment, Shape
 
-# generated as the compass was, but other people: upright ones with a root that leans little
-SEEDS = (11, 12, 13)
+# other people than those of the compass; poses that lean far are set upright, and so turned
+SEEDS = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,10 @@ def test_sixty_turns_come_within_45_degrees_of_any():
 def test_people_who_stand_upright_stay_as_they_are(model, operators):
     for one in operators:
         found = alignment.align(one, "auto", model)
-        assert found.known and not found.turns and not found.curve and not found.notes
+        assert found.known
+        assert not found.turns
+        assert not found.curve
+        assert not found.notes
         assert found.margin > 0.002
 
 
@@ -63,7 +66,8 @@ def test_people_who_stand_upright_stay_as_they_are(model, operators):
 def test_turned_people_are_set_upright_again(model, operators, seed):
     turn = Rotation.random(random_state=seed).as_matrix()
     found = alignment.align(alignment.turned(operators[seed % len(SEEDS)], turn), "auto", model)
-    assert found.known and len(found.curve) == 12
+    assert found.known
+    assert len(found.curve) == 12
     assert degrees(found.rotation @ turn) < 30
     assert "turned by" in found.notes[0]
 
@@ -101,7 +105,8 @@ def test_points_of_the_answer_are_not_turned(model, people):
 @pytest.mark.parametrize("way", ["z", "-z", "x", "-x", "-y"])
 def test_naming_the_axis_equals_turning_the_file(model, people, way):
     rotation = alignment.AXES[way]
-    assert np.allclose(rotation @ rotation.T, np.eye(3)) and np.linalg.det(rotation) == 1
+    assert np.allclose(rotation @ rotation.T, np.eye(3))
+    assert np.linalg.det(rotation) == 1
     axis = "xyz".index(way[-1])
     assert rotation[1, axis] == (-1 if way[0] == "-" else 1)
     lying = replace(people[0].shape, points=people[0].shape.points @ rotation)
@@ -140,7 +145,8 @@ def test_weights_of_an_unknown_frame_turn_nothing(model, operators):
 
 def test_what_is_no_person_is_told_and_left_as_it_stands(model, torus):
     found = alignment.align(coembed.prepare(torus), "auto", model)
-    assert not found.known and not found.turns
+    assert not found.known
+    assert not found.turns
     assert "no person" in found.notes[0]
 
 
@@ -149,7 +155,8 @@ def test_the_source_can_be_turned_as_the_target_stands(model, people):
     source = replace(people[0].shape, points=people[0].shape.points @ turn.T)
     found = matching.match(model, source, people[1].shape, align=("target", "none"))
     used = found.embeddings[0].alignment
-    assert used.way == "target" and used.turns
+    assert used.way == "target"
+    assert used.turns
     error = np.linalg.norm(people[0].place - people[1].place[found.p2p], axis=1).mean()
     assert error < 0.1
 

@@ -43,6 +43,7 @@ ORDER = [
     "functional",
     "registration",
     "adaptation",
+    "trust",
     "matching",
     "cohorts",
     "training",

@@ -192,11 +192,13 @@ def align(operators: Operators, way: Way, network: CoupledEmbedding) -> Alignmen
             "align yaw needs weights trained on people (y up, facing +z), and these do not say "
             "that they are; use target, or name the axis that is up"
         )
-    if way in ("none", "target") or network.frame != PEOPLE:
+    if way == "target" or network.frame != PEOPLE:
         return Alignment("none")
     search = _Search(operators, model.load(), load())
     if way == "yaw":
         return search.yaw()
+    if way == "none":
+        return Alignment("none", stands=search.standing() is not None)
     return search.standing() or search.anyhow()
 
 

@@ -55,6 +55,7 @@ EXTRAS = {
     "las": ("laspy", "lazrs"),
     "mat": ("h5py",),
 }
+NEARLY = 0.03  # of the mean score
 FRAMES = 20  # steps of a morph
 LONG = 8  # seconds that a match may take without saying so
 COUNT = click.IntRange(min=1)
@@ -177,10 +178,7 @@ def match(
     from coembed import files, matching, model
 
     moved = _outputs_of_match(out, refine, deformed, morph, force)
-    second = out.with_stem(f"{out.stem}-other") if both else None
-    if second is not None:
-        files.check_writable(second, force=force)
-        files.check_writable(files.record_path(second), force=force)
+    second = _other_output(out, force) if both else None
     loaded = model.load(weights)
     started = time.perf_counter()
     one, other = _shape_or_embedding(source), _shape_or_embedding(target)
@@ -197,6 +195,7 @@ def match(
         if second is not None:
             again = matching.match_otherwise(loaded, one, other, matches, **settings)
             files.write_run(second, again, again.record, force=force)
+            click.echo(_compared(matches, again, second), err=True)
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
     matches.record["run"] = {
         "source": str(source), "source_sha256": files.digest_of(source),
@@ -211,11 +210,28 @@ def match(
         "target_points": matches.n_target,
         "unanswered": int((matches.p2p < 0).sum()),
         "mean_score": round(float(matches.score.mean()), 4),
+        "verdict": matches.record["verdict"]["word"],
         "seconds": matches.record["seconds"],
         "map": str(out),
         "record": str(record_path),
     }
     _print(report, as_json)
+
+
+def _other_output(out: Path, force: bool) -> Path:
+    from coembed import files
+
+    second = out.with_stem(f"{out.stem}-other")
+    for path in (second, files.record_path(second)):
+        files.check_writable(path, force=force)
+    return second
+
+
+def _compared(matches: Any, again: Any, second: Path) -> str:
+    """How good the other answer is, by the mean scores of both."""
+    first, other = (float(one.score.mean()) for one in (matches, again))
+    word = "nearly as good" if other > first - NEARLY else "worse"
+    return f"the other answer, {second}, is {word}: mean score {other:.3f} against {first:.3f}"
 
 
 def _ways(align: str) -> Any:
@@ -257,7 +273,7 @@ def _write_match(
     for side in ("source", "target"):
         for change in matches.record[side]["changes"]:
             click.echo(f"{matches.record[side]['name']}: {change}", err=True)
-    for note in matches.record["notes"]:
+    for note in (*matches.record["notes"], *matches.record["verdict"]["reasons"]):
         click.echo(note, err=True)
     return record_path
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from coembed import __version__, adaptation, alignment, functional, geometry, sampling
+from coembed import __version__, adaptation, alignment, functional, geometry, sampling, trust
 from coembed.alignment import Way
 from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
@@ -41,7 +41,6 @@ POINTS = 20_000
 REFINEMENTS = ("none", "register", "spectral")
 """What may be done to the nearest neighbours in the embedding."""
 
-_CYCLE = 0.06  # in sqrt(area): where the way back ends this far off, the score is 1/e
 _BRUTE = 8_000  # points of both shapes up to which every pair is looked at
 _IN_A_CELL, _LARGE_CELLS = 50, 5_000  # points of a small cell; number of large ones
 _ASKED = 200  # queries whose answers are compared with an exact search
@@ -185,10 +184,10 @@ def match(
     -------
     Target rows in source order; -1 for rows that are not finite, or that no face of a mesh holds
     (the record counts them; in the target such rows are never an answer). The score of a match is
-    exp(-(d / 0.06)²), d being the distance on the source, in units of sqrt(area), between the point
-    and where the target point's own nearest neighbour leads back to. Above 8,000 points the search
-    looks at the likely part of the target only (the record says how often it finds the same as a
-    full one), and d is taken between the middles of 5,000 cells of each shape.
+    the chance that it is right within 5 % of sqrt(area), see `coembed.trust.score`; the record has
+    a verdict on the pair: good, doubtful or refused. Above 8,000 points the search looks at the
+    likely part of the target only (the record says how often it finds the same as a full one), and
+    there is one score for each of 5,000 cells.
 
     References
     ----------
@@ -214,8 +213,7 @@ def match(
         pair, laid, notes = _refined(pair, refine, adapt, cache)
     report("match")
     searching = time.perf_counter()
-    there, off, recall = _found(*pair)
-    score = np.exp(-((off / _CYCLE) ** 2))
+    there, score, recall = _found(*pair)
     ended = time.perf_counter()
     seconds = {
         "prepare": pair[0].seconds[0] + pair[1].seconds[0],
@@ -232,6 +230,7 @@ def match(
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
     scores = np.where(rows < 0, 0, score[rows])
+    record["verdict"] = _verdict(scores[rows >= 0], pair)
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
         p2p, scores, len(pair[1].rows), record,
@@ -353,13 +352,22 @@ def _embed(
         rows=looked_at.rows,
         centre=looked_at.centre,
         scale=looked_at.scale,
-        notes=(*shape.notes, *looked_at.notes, *turn.notes),
+        notes=(*shape.notes, *looked_at.notes, *turn.notes, *_mirrored(shape)),
         alignment=turn,
         seconds=(prepared - started, time.perf_counter() - prepared),
         name=shape.name,
         sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
         weights=model.digest,
         similarity=model.config.similarity,
+    )
+
+
+def _mirrored(shape: Shape) -> tuple[str, ...]:
+    if not geometry.inside_out(shape):
+        return ()
+    return (
+        "its faces wind inwards: the shape is mirrored (then left and right of the answer are "
+        "exchanged), or only its faces are reversed",
     )
 
 
@@ -502,6 +510,12 @@ def _send_embedded(
         sending.send(error)
 
 
+def _verdict(scores: Float[np.ndarray, " n"], pair: tuple[Embedding, Embedding]) -> dict[str, Any]:
+    names, turns = [one.name for one in pair], [one.alignment for one in pair]
+    verdict = trust.judge(scores, names, turns)
+    return {"word": verdict.word, "reasons": list(verdict.reasons)}
+
+
 def _coupled(
     model: CoupledEmbedding, source: Embedding, target: Embedding
 ) -> tuple[Embedding, Embedding]:
@@ -587,19 +601,22 @@ def _landmarks(embedding: Embedding) -> Landmarks:
 def _found(
     source: Embedding, target: Embedding
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], float]:
-    """For each source point its target point, how far off the way back ends, and the recall."""
+    """For each source point its target point, the score, and the recall of the search."""
     points, similarity = source.points, source.similarity
     if max(len(points), len(target.points)) <= _BRUTE:
         x, y = source.everywhere(), target.everywhere()
         there, back = there_and_back(x, y, similarity=similarity)
-        return there, np.linalg.norm(points - points[back], axis=1), 1.0
+        off = np.linalg.norm(points - points[back], axis=1)
+        return there, trust.score(points, target.points[there], off), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
     cells = Cells(target.at, _partition(target, cell_there), similarity)
     there = cells.find(source.at, _partition(source, cell))
     back = nearest(target.at(middle_there), source.at(middle), similarity=similarity)
-    off = np.linalg.norm(points[middle[cell]] - points[middle[back[cell_there[there]]]], axis=1)
-    return there, off, _recall(source, target, there)
+    few = points[middle]
+    off = np.linalg.norm(few - few[back[cell_there[there[middle]]]], axis=1)
+    score = trust.score(few, target.points[there[middle]], off)
+    return there, score[cell], _recall(source, target, there)
 
 
 def _recall(source: Embedding, target: Embedding, there: Int[np.ndarray, " n"]) -> float:

@@ -211,6 +211,8 @@ class Alignment:
         search was needed.
     known
         Whether the shape looks like those that the turn was found with.
+    stands
+        False if the shape seems to stand otherwise and was not turned, as it was not asked for.
     """
 
     way: str = "none"
@@ -220,6 +222,7 @@ class Alignment:
     other: Float[np.ndarray, "3 3"] | None = None
     curve: tuple[float, ...] = ()
     known: bool = True
+    stands: bool = True
 
     @property
     def turns(self) -> bool:
@@ -232,6 +235,11 @@ class Alignment:
         return self.likeness - self.runner_up
 
     @property
+    def ambiguous(self) -> bool:
+        """Whether a quite different turn is as good as the one that was taken."""
+        return self.known and self.other is not None and self.margin < _TELLING
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What to tell of it, one sentence each."""
         told = []
@@ -242,7 +250,7 @@ class Alignment:
                 f"looks like no person in any turn (likeness {self.likeness:.3f}), so its turn is "
                 "not known"
             )
-        elif self.other is not None and self.margin < _TELLING:
+        elif self.ambiguous:
             told.append(
                 f"two turns are almost equally likely ({self.likeness:.4f} and "
                 f"{self.runner_up:.4f}): left and right, or front and back, may be exchanged"

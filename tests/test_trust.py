@@ -1,0 +1,102 @@
+"""Scores are chances, and verdicts catch what a smooth map hides."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import coembed
+from coembed import bodies, geometry, matching, skinning, trust
+from coembed.shapes import Alignment, Shape
+
+
+@pytest.fixture(scope="module")
+def model():
+    return coembed.load()
+
+
+@pytest.fixture(scope="module")
+def people():
+    samples = []
+    for seed in (21, 22):
+        rng = np.random.default_rng(seed)
+        samples.append(bodies.sample(bodies.body(rng), 2500, rng, name=f"person{seed}"))
+    return samples
+
+
+def test_a_perfect_map_has_high_scores_and_a_shuffled_one_low(sphere_points, rng):
+    points = sphere_points(600) / 3.5
+    assert trust.score(points, points, np.zeros(600)).min() > 0.95
+    shuffled = points[rng.permutation(600)]
+    off = np.linalg.norm(points - shuffled, axis=1)
+    assert trust.score(points, shuffled, off).max() < 0.2
+
+
+def test_the_score_of_a_tiny_shape_uses_the_neighbours_there_are(sphere_points):
+    points = sphere_points(5)
+    assert trust.score(points, points, np.zeros(5)).shape == (5,)
+
+
+def test_scores_are_near_the_share_of_right_matches(model, people):
+    source, target = people
+    found = matching.match(model, source.shape, target.shape)
+    away = np.linalg.norm(source.place - target.place[found.p2p], axis=1) / 1.33
+    assert abs((away < trust.CLOSE).mean() - found.score.mean()) < 0.06
+    assert found.record["verdict"] == {"word": "good", "reasons": []}
+    poor = found.score < np.quantile(found.score, 0.05)
+    assert away[poor].mean() > 1.5 * away[~poor].mean()
+
+
+def test_a_person_against_a_torus_is_refused(model, people, torus):
+    found = matching.match(model, people[0].shape, torus)
+    assert found.record["verdict"]["word"] == "refused"
+    assert any("no whole person" in reason for reason in found.record["verdict"]["reasons"])
+
+
+def test_a_person_who_lies_and_is_not_turned_is_doubtful(model, people):
+    lying = replace(people[1].shape, points=people[1].shape.points[:, [0, 2, 1]] * [1, 1, -1])
+    found = matching.match(model, people[0].shape, lying, align="none")
+    verdict = found.record["verdict"]
+    assert verdict["word"] != "good"
+    assert any("--align auto" in reason for reason in verdict["reasons"])
+
+
+def test_two_likely_turns_make_a_pair_doubtful():
+    one = Alignment("auto", likeness=0.97, runner_up=0.9695, other=np.eye(3))
+    verdict = trust.judge(np.ones(10), ("a", "b"), (one, Alignment()))
+    assert verdict.word == "doubtful"
+    assert "left and right" in verdict.reasons[0]
+
+
+def test_an_empty_map_is_refused():
+    assert trust.judge(np.ones(0), ("a", "b"), (Alignment(), Alignment())).word == "refused"
+
+
+def test_mirrored_meshes_are_told_by_their_faces(rng):
+    template = skinning.body_model()
+    mirrored = sound = 0
+    for seed in range(10):
+        body = bodies.body(np.random.default_rng(seed))
+        turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        turn *= np.sign(np.linalg.det(turn))
+        points = body.vertices @ turn + rng.standard_normal(3)
+        sound += geometry.inside_out(Shape(points, template.faces))
+        mirrored += geometry.inside_out(Shape(points * [1, -1, 1], template.faces))
+    assert (mirrored, sound) == (10, 0)
+
+
+def test_a_sheet_and_a_cloud_are_not_inside_out(sphere_points):
+    grid = np.stack(np.meshgrid(np.arange(5.0), np.arange(5.0), [0.0]), axis=-1).reshape(-1, 3)
+    faces = np.array([[i, i + 1, i + 5] for i in range(19)])
+    assert not geometry.inside_out(Shape(grid, faces))
+    assert not geometry.inside_out(Shape(grid, faces[:, ::-1]))
+    assert not geometry.inside_out(Shape(sphere_points(30)))
+
+
+def test_a_match_tells_of_a_mirrored_mesh(model):
+    template = skinning.body_model()
+    rng = np.random.default_rng(4)
+    vertices = bodies.body(rng).vertices
+    mirrored = Shape(vertices * [-1, 1, 1], template.faces, name="mirrored")
+    embedding = matching.embed(model, mirrored, points=2000)
+    assert any("wind inwards" in note for note in embedding.notes)
