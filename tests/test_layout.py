@@ -18,6 +18,7 @@ ORDER = [
     "spectrum",
     "shapes",
     "files",
+    "maps",
     "contents",
     "isolation",
     "cloud_formats",

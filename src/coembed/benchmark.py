@@ -66,6 +66,8 @@ class Settings:
     """What is done to every shape first."""
     points: int | None = POINTS
     """Of larger shapes the network looks at so many points; None: at all."""
+    truth_base: int = 1
+    """What the files of truth call the first row."""
 
     def __post_init__(self) -> None:
         for name, choice in (("method", METHODS), ("refine", REFINEMENTS)):
@@ -127,6 +129,7 @@ class Table:
         low, high = self._interval(self.pairs[apart], means[apart])
         errors = self.apart[np.isfinite(self.apart)]
         result: dict[str, float | int | str] = {
+            "divided_by": evaluation.NORMALISER,
             "shapes": len(self.names),
             "pairs": int(apart.sum()),
             "samples": self.errors.shape[1],
@@ -213,7 +216,7 @@ def bench(
     settings = settings or Settings()
     if settings.coupled:
         model.check_coupled()
-    collection = read_collection(folder, chosen=shapes)
+    collection = read_collection(folder, chosen=shapes, base=settings.truth_base)
     chosen = collection.pairs(pairs)
     used = np.unique(chosen).tolist()
     started = time.perf_counter()

@@ -76,6 +76,20 @@ POINTS = click.option(
     "--points", type=_points, metavar="5k|20k|full|N", default="20k", show_default=True,
     help="Points that the network looks at; the others are interpolated. full: all.",
 )  # fmt: skip
+BASES = click.Choice(["auto", "0", "1"])
+MAP_BASE = click.option(
+    "--base", type=BASES, default="auto", show_default=True,
+    help="What the map calls the first row; auto: 0, or 1 if it names the last row by that count.",
+)  # fmt: skip
+TRUTH_BASE = click.option(
+    "--truth-base", type=BASES, default="auto", show_default=True,
+    help="What the truth calls the first row; auto: as for maps, but 1 in two .vts files.",
+)  # fmt: skip
+TRUTH_FROM = click.option(
+    "--truth-from", type=click.Choice(["source", "target"]), default="source", show_default=True,
+    help="Whose rows the lines of the truth stand for; of two numbers a line, the first.",
+)  # fmt: skip
+TRUTH = "A map, two rows a line, or the source's .vts."
 COUPLED = click.option(
     "--coupled", is_flag=True, help="Refine each pair by cross-attention, as in the paper."
 )
@@ -243,11 +257,12 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
     """Repeat the match of a run record and say whether the answer is the same, to the byte.
 
     Files are looked for where they were, first from the present folder, then from the record's. The
-    exit code is 1 if they or the weights have changed, or if the answer differs.
+    exit code is 1 if they or the weights have changed, or if the answer differs, or if the map
+    beside the record is no longer the one that was written with it.
 
     Example: coembed rerun cat-lion.txt.json
     """
-    from coembed import files, matching, model
+    from coembed import files, maps, matching, model
 
     if out is not None:
         files.check_writable(out, force=force)
@@ -269,9 +284,14 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
         files.write_matches(out, matches, force=force)
     same = matches.record["answer_sha256"] == stored["answer_sha256"]
     versions = {name: stored[name] for name in ("coembed", "python", "numpy")}
-    _print({"same_answer": same, "recorded_with": versions}, as_json)
+    beside = record.with_suffix("")
+    kept = maps.changed_rows(beside, matches) if beside.is_file() else None
+    state = "not there" if kept is None else f"{kept} rows differ" if kept else "the same"
+    _print({"same_answer": same, "map_beside": state, "recorded_with": versions}, as_json)
     if not same:
         raise CoembedError(f"{record}: the answer differs from the recorded one")
+    if kept:
+        raise CoembedError(f"{beside}: {kept} rows are not those that were recorded")
 
 
 @commands.command()
@@ -364,25 +384,30 @@ def embed(
 @commands.command()
 @click.argument("matches", type=PATH)
 @click.option("--target", type=PATH, required=True, help="Target shape.")
-@click.option("--truth", type=PATH, required=True, help="0-based map, or the source's .vts.")
+@click.option("--truth", type=PATH, required=True, help=TRUTH)
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
+@MAP_BASE
+@TRUTH_BASE
+@TRUTH_FROM
 @click.option(
     "--samples", default=500, type=NATURAL, show_default=True, help="Points judged; 0: all."
 )
 @JSON
 def evaluate(
-    matches: Path, target: Path, truth: Path, target_truth: Path | None, samples: int, as_json: bool
-) -> None:
+    matches: Path, target: Path, truth: Path, target_truth: Path | None, base: str,
+    truth_base: str, truth_from: str, samples: int, as_json: bool,
+) -> None:  # fmt: skip
     """Measure a map against the truth: geodesic errors in units of sqrt(target area).
 
     Example: coembed evaluate cat-lion.txt --target lion.ply --truth cat-lion.truth.txt
     """
-    from coembed import evaluation, files, formats
+    from coembed import evaluation, formats, maps
 
     shape = formats.read(target)
-    found = files.read_matches(matches, n_target=len(shape.points))
-    pairs = _truth(truth, target_truth)
-    _print(evaluation.evaluate(found, shape, pairs, samples=samples).summary(), as_json)
+    found = maps.read_map(matches, n_target=len(shape.points), base=_base(base))
+    pairs, told = _truth(truth, target_truth, truth_base, truth_from, found)
+    errors = evaluation.evaluate(found, shape, pairs, samples=samples)
+    _print({"map": _told(found), "truth": told, **errors.summary()}, as_json)
 
 
 @commands.command()
@@ -390,26 +415,30 @@ def evaluate(
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
 @click.option("--out", type=PATH, required=True, help="Picture to write: .png.")
-@click.option("--truth", type=PATH, help="Adds the error: 0-based map, or the source's .vts.")
+@click.option("--truth", type=PATH, help=f"Adds the error. {TRUTH}")
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
+@MAP_BASE
+@TRUTH_BASE
+@TRUTH_FROM
 @FORCE
 def view(
     source: Path, target: Path, matches: Path, out: Path, truth: Path | None,
-    target_truth: Path | None, force: bool,
+    target_truth: Path | None, base: str, truth_base: str, truth_from: str, force: bool,
 ) -> None:  # fmt: skip
     """Draw a map: the source coloured by position, the colours carried to the target.
 
     Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
     """
-    from coembed import evaluation, files, formats, viewing
+    from coembed import evaluation, formats, viewing
 
     one, other = formats.read(source), formats.read(target)
-    found = files.read_matches(matches, n_target=len(other.points))
-    errors = None
+    found = _map_between(matches, one, other, base)
+    errors, facts = None, {"map": _told(found)}
     if truth is not None:
-        errors = evaluation.evaluate(found, other, _truth(truth, target_truth))
+        pairs, facts["truth"] = _truth(truth, target_truth, truth_base, truth_from, found)
+        errors = evaluation.evaluate(found, other, pairs)
     viewing.view(one, other, found, out, errors=errors, force=force)
-    click.echo(f"picture  {out}")
+    _print({**facts, "picture": str(out)}, as_json=False)
 
 
 @commands.command()
@@ -445,8 +474,9 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
 @click.option("--out", type=PATH, required=True, help="The source with attributes: .ply.")
+@MAP_BASE
 @FORCE
-def transfer(source: Path, target: Path, matches: Path, out: Path, force: bool) -> None:
+def transfer(source: Path, target: Path, matches: Path, out: Path, base: str, force: bool) -> None:
     """Give the source the target's attributes (colours, labels, ...) along a map.
 
     Names and types stay; each row takes the values of its match. Rows without a match get NaN, -1,
@@ -459,11 +489,12 @@ def transfer(source: Path, target: Path, matches: Path, out: Path, force: bool) 
 
     files.check_writable(out, force=force)
     one, other = formats.read(source), formats.read(target)
-    found = files.read_matches(matches, n_target=len(other.points))
+    found = _map_between(matches, one, other, base)
     result = carried(one, other, found)
     formats.write(out, result, force=force)
     missing = int((found.p2p < 0).sum())
-    _print({"attributes": tuple(other.attributes), "without": missing, "shape": str(out)}, False)
+    facts = {"map": _told(found), "attributes": tuple(other.attributes), "without": missing}
+    _print({**facts, "shape": str(out)}, as_json=False)
 
 
 @commands.command()
@@ -649,6 +680,13 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
     "--samples", default=500, type=NATURAL, show_default=True, help="Truth samples per pair."
 )
 @click.option("--edges", is_flag=True, help="Measure along mesh edges (some per cent too long).")
+@click.option(
+    "--truth-base",
+    type=click.Choice(["0", "1"]),
+    default="1",
+    show_default=True,
+    help="What the files of truth call the first row.",
+)
 @COUPLED
 @POINTS
 @CACHE
@@ -659,8 +697,8 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
     thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
-    coupled: bool, points: int | None, cache: Path | None, jobs: int, out: Path | None, force: bool,
-    as_json: bool,
+    truth_base: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
+    out: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
 
@@ -678,7 +716,7 @@ def bench(
         disturbance=Disturbance(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
-        points=points,
+        points=points, truth_base=int(truth_base),
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -715,16 +753,37 @@ def demo(out: Path, force: bool) -> None:
     _print(demonstration.run(out, force=force), as_json=False)
 
 
-def _truth(truth: Path, target_truth: Path | None) -> Any:
-    from coembed import files
+def _base(text: str) -> int | None:
+    return None if text == "auto" else int(text)
+
+
+def _map_between(path: Path, source: Any, target: Any, base: str) -> Any:
+    from coembed import maps
+
+    n, m = len(source.points), len(target.points)
+    return maps.read_map(path, n_source=n, n_target=m, base=_base(base))
+
+
+def _told(found: Any) -> str:
+    """How a map was understood."""
+    return f"source to target, rows counted from {found.record.get('counted_from', 0)}"
+
+
+def _truth(
+    truth: Path, target_truth: Path | None, base: str, lines: str, found: Any
+) -> tuple[Any, str]:
+    from coembed import maps
 
     if (truth.suffix == ".vts") != (target_truth is not None):
         raise click.UsageError(
             "a .vts truth needs both --truth and --target-truth; a map only --truth"
         )
-    return (
-        files.read_truth(truth) if target_truth is None else files.read_pairs(truth, target_truth)
-    )
+    sizes = {"n_source": len(found.p2p), "n_target": found.n_target, "base": _base(base)}
+    if target_truth is None:
+        return maps.read_truth(truth, **sizes, lines=lines)
+    if lines == "target":
+        raise click.UsageError("two .vts files lead from a template; --truth-from is for maps")
+    return maps.read_template(truth, target_truth, **sizes)
 
 
 def _pairs(text: str) -> str | int:

@@ -7,18 +7,21 @@ so all of them have the same length and landmarks on the template are found on e
 import csv
 import io
 import json
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from coembed import files, formats, matching
+from coembed import files, formats, maps, matching
 from coembed.errors import CoembedError, InputError
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Embedding
 
 __all__ = ["Carried", "carry", "map_paths", "write_summary"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def carry(
             **{name: value for name, value in settings.items() if name != "cache"},
         }
         stored = None if force else _stored(record_path)
-        if stored is not None and out.exists() and stored.get("made_of") == made_of:
+        if stored is not None and stored.get("made_of") == made_of and _is_whole(out, stored):
             return Carried(*named, "kept", **stored["result"])
         found = matching.match(model, template, formats.read(specimen), **settings)
         result: dict[str, Any] = {
@@ -119,6 +122,17 @@ def carry(
     except (CoembedError, OSError, MemoryError) as error:
         return Carried(*named, "failed", reason=" ".join(str(error).split()))
     return Carried(*named, "done", **result)
+
+
+def _is_whole(path: Path, stored: dict[str, Any]) -> bool:
+    """Whether the map of an earlier run is there and leads from the template to the specimen."""
+    sizes = {"n_source": stored["source"]["rows"], "n_target": stored["target"]["rows"]}
+    try:
+        maps.read_map(path, **sizes, base=0)
+    except CoembedError as error:
+        log.warning("%s; it is made again", error)
+        return False
+    return True
 
 
 def _stored(path: Path) -> dict[str, Any] | None:

@@ -14,7 +14,10 @@ from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 
-__all__ = ["GeodesicErrors", "area_of", "area_under_curve", "evaluate", "spaced"]
+__all__ = ["NORMALISER", "GeodesicErrors", "area_of", "area_under_curve", "evaluate", "spaced"]
+
+NORMALISER = "sqrt(target area)"
+"""What every error is divided by, as reports name it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,7 @@ class GeodesicErrors:
             "within_5": self.within(0.05),
             "within_10": self.within(0.10),
             "auc_25": self.auc(),
+            "divided_by": NORMALISER,
             "geodesics": self.method,
         }
 

@@ -293,8 +293,13 @@ class Correspondence:
 
     def check_between(self, source: Shape, target: Shape) -> None:
         """Raise `InputError` unless this leads from as many points to as many as these have."""
-        if len(self.p2p) != len(source.points) or self.n_target != len(target.points):
+        sizes = len(source.points), len(target.points)
+        led = len(self.p2p), self.n_target
+        if led != sizes:
+            advice = (
+                "; it leads the other way: exchange the two shapes" if led == sizes[::-1] else ""
+            )
             raise InputError(
-                f"the map leads from {len(self.p2p)} to {self.n_target} points; "
-                f"{source.name} has {len(source.points)} and {target.name} {len(target.points)}"
+                f"the map leads from {led[0]} to {led[1]} points; "
+                f"{source.name} has {sizes[0]} and {target.name} {sizes[1]}{advice}"
             )
