@@ -18,6 +18,7 @@ from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian
 
 __all__ = [
     "DistinctPoints",
+    "components_of",
     "distinct_points",
     "face_areas",
     "geodesics",
@@ -31,6 +32,7 @@ __all__ = [
 
 N_EIG = 79
 
+_PARTS = "separate components, each with a constant mode of its own"
 _STRIPES = 4  # steps of single precision between two points: with fewer the shape suffers
 _CHUNK = 20_000  # points whose gradient weights exist at a time
 
@@ -98,7 +100,7 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
         stiffness, directed=False, return_labels=False
     )
     if n_constant > 1:
-        notes.append(f"{n_constant} separate components, each with a constant mode of its own")
+        notes.append(f"{n_constant} {_PARTS}")
     if n_eig > n - n_constant - 1:
         notes.append(
             f"eigenpairs lowered from {n_eig} to {n - n_constant - 1}: {n} distinct points"
@@ -123,6 +125,12 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
         notes=tuple(notes),
         name=shape.name,
     )
+
+
+def components_of(notes: tuple[str, ...]) -> int:
+    """Separate components of operators with these notes."""
+    told = [note.removesuffix(_PARTS) for note in notes if note.endswith(_PARTS)]
+    return int(told[0]) if told else 1
 
 
 def _check_surface(shape: Shape, n: int, n_constant: int) -> None:
@@ -200,7 +208,10 @@ def lost_precision(points: Float[np.ndarray, "n 3"]) -> str:
     """What to tell of points that lie in stripes, far from 0 in single precision; "" if not."""
     if not len(points):
         return ""
-    step = float(np.spacing(np.abs(points).max().astype(np.float32)))
+    farthest = np.abs(points).max()
+    if farthest > np.finfo(np.float32).max:
+        return ""
+    step = float(np.spacing(farthest.astype(np.float32)))
     usual = float(np.ptp(points, axis=0).max()) / np.sqrt(len(points))
     if usual > _STRIPES * step or not (points == points.astype(np.float32)).all():
         return ""

@@ -100,7 +100,11 @@ class Shape:
         """Faces with an area: three corners that differ, are finite and not on one line."""
         if self.faces is None:
             return np.empty((0, 3), dtype=np.int64)
-        a, b, c = self.points[self.faces].transpose(1, 0, 2)
+        corners = self.points[self.faces]
+        size = np.abs(corners[np.isfinite(corners)]).max(initial=0)
+        if not 1e-70 < size < 1e70:  # whose squares and products are no numbers
+            corners = corners / (size or 1)
+        a, b, c = corners.transpose(1, 0, 2)
         with np.errstate(invalid="ignore"):  # corners that are not finite
             double = np.linalg.norm(np.cross(b - a, c - a), axis=1)
             longest = np.maximum(((b - a) ** 2).sum(axis=1), ((c - a) ** 2).sum(axis=1))
