@@ -581,6 +581,55 @@ def test_rerun_repeats_a_match_and_sees_what_has_changed(call, folder, tmp_path)
     assert call("rerun", tmp_path / "c.json")[0] == 1
 
 
+def test_o04_a_cut_file_is_refused_unless_asked_for_and_then_told(call, folder, tmp_path):
+    """In every command that reads shapes; the record says so, and rerun and carry know."""
+    cut, weights = tmp_path / "cut.ply", ("--weights", folder / "tiny.safetensors")
+    cut.write_bytes((folder / "cat.ply").read_bytes()[: -24 * 50 - 5])
+    told = "the file is cut off: of 150 rows of element 'vertex' 99 are there and are used"
+    out = tmp_path / "a.txt"
+    code, _, err = call("match", cut, "lion.ply", "--out", out, *weights)
+    assert code == 1
+    assert "declares 150 rows of element 'vertex' but 99 " in err
+    code, _, err = call("match", cut, "lion.ply", "--out", out, *weights, "--incomplete")
+    assert code == 0
+    assert told in err
+    assert len(out.read_text().splitlines()) == 99
+    assert told in json.loads((tmp_path / "a.txt.json").read_text())["source"]["changes"]
+    assert call("rerun", f"{out}.json")[0] == 0
+    assert call("transfer", cut, "lion.ply", out, "--out", tmp_path / "b.ply")[0] == 1
+    (tmp_path / "whole.ply").write_bytes((folder / "lion.ply").read_bytes())
+    assert call("check", cut)[0] == 1
+    code, printed, _ = call("check", cut, "--incomplete")
+    assert code == 0
+    assert told in printed
+    assert call("info", cut, "--incomplete")[0] == 0
+    assert call("embed", cut, "--out", tmp_path / "e.npz", *weights, "--incomplete")[0] == 0
+    assert call("evaluate", "map.txt", "--target", cut, "--truth", "map.txt", "--incomplete")[0]
+    words = ("carry", "lion.ply", cut, "--out", tmp_path / "maps", *weights, "--json")
+    assert call(*words)[0] == 1
+    assert json.loads(call(*words, "--incomplete")[1])["done"] == 1
+    assert json.loads(call(*words, "--incomplete")[1])["kept"] == 1
+
+
+def test_a_part_of_a_file_is_chosen_for_every_command(call, folder, tmp_path):
+    """The record names it, so that rerun finds it, and carry does not take one part for another."""
+    cat, lion = (formats.read(folder / f"{name}.ply").points for name in ("cat", "lion"))
+    two, weights = tmp_path / "two.npz", ("--weights", folder / "tiny.safetensors")
+    np.savez(two, cat=cat, lion=lion)
+    assert call("match", two, "cat.ply", "--out", tmp_path / "a.txt", *weights)[0] == 1
+    out = tmp_path / "a.txt"
+    assert call("match", f"{two}#lion", f"{two}#cat", "--out", out, *weights)[0] == 0
+    assert call("match", "lion.ply", "cat.ply", "--out", tmp_path / "b.txt", *weights)[0] == 0
+    assert out.read_bytes() == (tmp_path / "b.txt").read_bytes()
+    assert call("rerun", f"{out}.json")[0] == 0
+    assert call("embed", f"{two}#lion", "--out", tmp_path / "e", *weights)[0] == 0
+    assert (tmp_path / "e" / "two.npz").exists()
+    for part, state in (("cat", "done"), ("cat", "kept"), ("lion", "done")):
+        words = ("carry", "cat.ply", f"{two}#{part}", "--out", tmp_path / "maps", *weights)
+        assert json.loads(call(*words, "--json")[1])[state] == 1
+    assert (tmp_path / "maps" / "two.txt").exists()
+
+
 def test_rerun_sees_that_the_map_beside_the_record_is_another(call, folder, tmp_path):
     out, weights = tmp_path / "a.txt", ("--weights", "tiny.safetensors")
     assert call("match", "cat.ply", "lion.ply", "--out", out, *weights)[0] == 0

@@ -76,6 +76,11 @@ POINTS = click.option(
     "--points", type=_points, metavar="5k|20k|full|N", default="20k", show_default=True,
     help="Points that the network looks at; the others are interpolated. full: all.",
 )  # fmt: skip
+INCOMPLETE = click.option(
+    "--incomplete",
+    is_flag=True,
+    help="Use the whole rows of files that are cut off, which are refused otherwise.",
+)
 BASES = click.Choice(["auto", "0", "1"])
 MAP_BASE = click.option(
     "--base", type=BASES, default="auto", show_default=True,
@@ -162,18 +167,20 @@ def commands() -> None:
     default=_default_jobs,
     help="Processes: 2 prepares both shapes at once. Default: 2 on Linux if there are cores.",
 )
+@INCOMPLETE
 @FORCE
 @JSON
 def match(
     source: Path, target: Path, out: Path, weights: str, coupled: bool, refine: str, adapt: float,
     deformed: Path | None, morph: Path | None, points: int | None, max_memory: int | None,
-    cache: Path | None, jobs: int, force: bool, as_json: bool,
+    cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
-    SOURCE and TARGET are shapes, or .npz files written by `coembed embed`. The map has one line
-    per source point: the row of its target point, counted from 0, or -1. A run record is written
-    beside it as OUT.json.
+    SOURCE and TARGET are shapes, or .npz files written by `coembed embed`. What stands behind a #
+    chooses a part of a file: scene.glb#Hand,Arm nodes, scan.csv#4,5,6 or scan.csv#east,north,up
+    columns, a.npz#scan an array. The map has one line per source point: the row of its target
+    point, counted from 0, or -1. A run record is written beside it as OUT.json.
 
     Example: coembed match cat.ply lion.ply --out cat-lion.txt
     """
@@ -182,7 +189,7 @@ def match(
     moved = _outputs_of_match(out, refine, deformed, morph, force)
     loaded = model.load(weights)
     started = time.perf_counter()
-    one, other = _shape_or_embedding(source), _shape_or_embedding(target)
+    one, other = (_shape_or_embedding(path, incomplete) for path in (source, target))
     seconds = time.perf_counter() - started
     cost = matching.estimate(
         one, other, points=points, jobs=jobs, max_memory=max_memory or float("inf")
@@ -197,6 +204,7 @@ def match(
         "source": str(source), "source_sha256": files.digest_of(source),
         "target": str(target), "target_sha256": files.digest_of(target),
         "weights": weights, "coupled": coupled, "refine": refine, "adapt": adapt, "points": points,
+        "incomplete": incomplete,
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
@@ -274,10 +282,10 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
     pair = []
     for side in ("source", "target"):
         path = Path(run[side])
-        path = path if path.exists() else record.parent / path
+        path = path if files.split_choice(path)[0].exists() else record.parent / path
         if files.digest_of(path) != run[f"{side}_sha256"]:
             raise InputError(f"{path}: the file has changed since the record was written")
-        pair.append(_shape_or_embedding(path))
+        pair.append(_shape_or_embedding(path, run.get("incomplete", False)))
     settings = {name: run[name] for name in ("coupled", "refine", "adapt", "points")}
     matches = matching.match(loaded, pair[0], pair[1], **settings)
     if out is not None:
@@ -303,11 +311,13 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
+@INCOMPLETE
 @FORCE
 @JSON
 def carry(
     template: Path, specimens: tuple[Path, ...], out: Path, weights: str, refine: str,
-    points: int | None, cache: Path | None, jobs: int, force: bool, as_json: bool,
+    points: int | None, cache: Path | None, jobs: int, incomplete: bool, force: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Match one template to many specimens: OUT gets a map for each, and summary.csv and .json.
 
@@ -321,10 +331,11 @@ def carry(
 
     paths = cohorts.map_paths(specimens, out)
     loaded = model.load(weights)
-    start = _shape_or_embedding(template)
+    start = _shape_or_embedding(template, incomplete)
     if isinstance(start, coembed.Shape):
         start = matching.embed(loaded, start, points=points, cache=cache)
     settings = {"refine": refine, "points": points, "cache": cache, "force": force}
+    settings["incomplete"] = incomplete
     work = [(loaded, start, *pair, settings) for pair in zip(specimens, paths, strict=True)]
     results = []
     with _progress("carry", len(work)) as bar:
@@ -348,11 +359,12 @@ def carry(
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
+@INCOMPLETE
 @FORCE
 @JSON
 def embed(
     shapes: tuple[Path, ...], out: Path, weights: str, points: int | None, cache: Path | None,
-    jobs: int, force: bool, as_json: bool,
+    jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Embed shapes once, to be matched many times.
 
@@ -365,7 +377,7 @@ def embed(
 
     loaded = model.load(weights)
     paths = _embedding_paths(shapes, out, force)
-    work = [(loaded, shape, points, cache, path, force) for shape, path in paths]
+    work = [(loaded, shape, points, cache, path, force, incomplete) for shape, path in paths]
     seconds = [0.0, 0.0]
     with _progress("embed", len(work), hidden=len(work) == 1) as bar:
         for name, notes, taken in _each(jobs, _embed_file, work):
@@ -392,18 +404,19 @@ def embed(
 @click.option(
     "--samples", default=500, type=NATURAL, show_default=True, help="Points judged; 0: all."
 )
+@INCOMPLETE
 @JSON
 def evaluate(
     matches: Path, target: Path, truth: Path, target_truth: Path | None, base: str,
-    truth_base: str, truth_from: str, samples: int, as_json: bool,
+    truth_base: str, truth_from: str, samples: int, incomplete: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure a map against the truth: geodesic errors in units of sqrt(target area).
 
     Example: coembed evaluate cat-lion.txt --target lion.ply --truth cat-lion.truth.txt
     """
-    from coembed import evaluation, formats, maps
+    from coembed import evaluation, maps
 
-    shape = formats.read(target)
+    shape = _shape(target, incomplete)
     found = maps.read_map(matches, n_target=len(shape.points), base=_base(base))
     pairs, told = _truth(truth, target_truth, truth_base, truth_from, found)
     errors = evaluation.evaluate(found, shape, pairs, samples=samples)
@@ -420,18 +433,20 @@ def evaluate(
 @MAP_BASE
 @TRUTH_BASE
 @TRUTH_FROM
+@INCOMPLETE
 @FORCE
 def view(
     source: Path, target: Path, matches: Path, out: Path, truth: Path | None,
-    target_truth: Path | None, base: str, truth_base: str, truth_from: str, force: bool,
+    target_truth: Path | None, base: str, truth_base: str, truth_from: str, incomplete: bool,
+    force: bool,
 ) -> None:  # fmt: skip
     """Draw a map: the source coloured by position, the colours carried to the target.
 
     Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
     """
-    from coembed import evaluation, formats, viewing
+    from coembed import evaluation, viewing
 
-    one, other = formats.read(source), formats.read(target)
+    one, other = (_shape(path, incomplete) for path in (source, target))
     found = _map_between(matches, one, other, base)
     errors, facts = None, {"map": _told(found)}
     if truth is not None:
@@ -443,8 +458,9 @@ def view(
 
 @commands.command()
 @click.argument("shapes", nargs=-1, required=True, type=PATH)
+@INCOMPLETE
 @JSON
-def check(shapes: tuple[Path, ...], as_json: bool) -> None:
+def check(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
     """Report on shapes: points, parts, repeated and bad rows, faces, extent, density, units.
 
     The exit code is 1 if a file cannot be read or a match would refuse it; the others are reported
@@ -457,7 +473,8 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
     refused = 0
     for path in shapes:
         try:
-            report = asdict(health.examine(formats.read(path)))
+            shape = formats.read(path, incomplete=incomplete)
+            report = {"read": shape.notes, **asdict(health.examine(shape))}
         except CoembedError as error:
             report = {"refusal": str(error)}
         refused += bool(report["refusal"])
@@ -475,8 +492,11 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("matches", type=PATH)
 @click.option("--out", type=PATH, required=True, help="The source with attributes: .ply.")
 @MAP_BASE
+@INCOMPLETE
 @FORCE
-def transfer(source: Path, target: Path, matches: Path, out: Path, base: str, force: bool) -> None:
+def transfer(
+    source: Path, target: Path, matches: Path, out: Path, base: str, incomplete: bool, force: bool
+) -> None:
     """Give the source the target's attributes (colours, labels, ...) along a map.
 
     Names and types stay; each row takes the values of its match. Rows without a match get NaN, -1,
@@ -488,7 +508,7 @@ def transfer(source: Path, target: Path, matches: Path, out: Path, base: str, fo
     from coembed.transfer import transfer as carried
 
     files.check_writable(out, force=force)
-    one, other = formats.read(source), formats.read(target)
+    one, other = (_shape(path, incomplete) for path in (source, target))
     found = _map_between(matches, one, other, base)
     result = carried(one, other, found)
     formats.write(out, result, force=force)
@@ -499,8 +519,9 @@ def transfer(source: Path, target: Path, matches: Path, out: Path, base: str, fo
 
 @commands.command()
 @click.argument("shapes", nargs=-1, required=True, type=PATH)
+@INCOMPLETE
 @JSON
-def info(shapes: tuple[Path, ...], as_json: bool) -> None:
+def info(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
     """Show what a shape (points, area, lowest eigenvalues) or a weights file holds.
 
     Example: coembed info cat.ply human
@@ -513,7 +534,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             count = sum(int(value.size) for value in loaded.parameters.values())
             _print({"weights": str(path), "parameters": count, **loaded.info}, as_json)
             continue
-        shape = formats.read(path)
+        shape = formats.read(path, incomplete=incomplete)
         operators = geometry.prepare(shape)
         facts = {
             "shape": str(path),
@@ -523,7 +544,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             "size": (shape.points.max(axis=0) - shape.points.min(axis=0)).round(6).tolist(),
             "area": evaluation.area_of(shape),
             "eigenvalues_times_area": operators.evals[:5].round(3).tolist(),
-            "changes": list(operators.notes),
+            "changes": [*shape.notes, *operators.notes],
         }
         _print(facts, as_json)
 
@@ -844,7 +865,8 @@ def _embedding_paths(shapes: tuple[Path, ...], out: Path, force: bool) -> list[t
             raise click.BadParameter("several shapes go into a folder", param_hint="--out")
         files.check_writable(out, force=force)
         return [(shapes[0], out)]
-    paths = [out / f"{shape.stem}.npz" for shape in shapes]
+    stems = [files.split_choice(shape)[0].stem for shape in shapes]
+    paths = [out / f"{stem}.npz" for stem in stems]
     if len(set(paths)) < len(paths):
         raise InputError(f"{out}: two of the shapes have the same name without its ending")
     for shape in shapes:
@@ -859,8 +881,9 @@ def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[floa
     """Name, notes and seconds of one shape, whose embedding is written."""
     from coembed import files, formats, matching
 
-    model, shape, points, cache, out, force = work
-    embedding = matching.embed(model, formats.read(shape), points=points, cache=cache)
+    model, path, points, cache, out, force, incomplete = work
+    shape = formats.read(path, incomplete=incomplete)
+    embedding = matching.embed(model, shape, points=points, cache=cache)
     files.write_embedding(out, embedding, force=force)
     return embedding.name, embedding.notes, embedding.seconds
 
@@ -883,10 +906,22 @@ def _carry_one(work: tuple[Any, ...]) -> Any:
     return cohorts.carry(*arguments, **settings)
 
 
-def _shape_or_embedding(path: Path) -> Any:
+def _shape(path: Path, incomplete: bool) -> Any:
+    """A shape, telling what was read of a file that may be cut off."""
+    from coembed import formats
+
+    shape = formats.read(path, incomplete=incomplete)
+    for note in shape.notes if incomplete else ():
+        click.echo(f"{path}: {note}", err=True)
+    return shape
+
+
+def _shape_or_embedding(path: Path, incomplete: bool = False) -> Any:
     from coembed import files, formats
 
-    return files.read_embedding(path) if files.holds_embedding(path) else formats.read(path)
+    if files.holds_embedding(path):
+        return files.read_embedding(path)
+    return formats.read(path, incomplete=incomplete)
 
 
 @contextmanager

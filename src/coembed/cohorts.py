@@ -68,7 +68,7 @@ def map_paths(specimens: Sequence[Path], out: Path) -> list[Path]:
     found: list[Path] = []
     taken: set[str] = set()
     for path in resolved:
-        base = out / path.relative_to(root).with_suffix("")
+        base = out / files.split_choice(path)[0].relative_to(root).with_suffix("")
         name, number = base.name, 2
         while str(base.with_name(name)).casefold() in taken:
             name, number = f"{base.name}-{number}", number + 1
@@ -84,6 +84,7 @@ def carry(
     out: Path,
     *,
     force: bool = False,
+    incomplete: bool = False,
     **settings: Any,
 ) -> Carried:
     """Match the template to one specimen and write the map and its record beside it.
@@ -93,6 +94,8 @@ def carry(
 
     Parameters
     ----------
+    incomplete
+        Take the whole rows of a specimen that is cut off.
     settings
         Of `coembed.match`: refine, points, cache.
     """
@@ -103,13 +106,16 @@ def carry(
         made_of = {
             "template": template.sha256,
             "specimen": files.digest_of(specimen),
+            "chosen": files.split_choice(specimen)[1],
+            "incomplete": incomplete,
             "weights": model.digest,
             **{name: value for name, value in settings.items() if name != "cache"},
         }
         stored = None if force else _stored(record_path)
         if stored is not None and stored.get("made_of") == made_of and _is_whole(out, stored):
             return Carried(*named, "kept", **stored["result"])
-        found = matching.match(model, template, formats.read(specimen), **settings)
+        shape = formats.read(specimen, incomplete=incomplete)
+        found = matching.match(model, template, shape, **settings)
         result: dict[str, Any] = {
             "points": found.n_target,
             "unanswered": int((found.p2p < 0).sum()),

@@ -5,6 +5,7 @@ decide is a note.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,9 @@ from coembed.annotations import Float, Int
 from coembed.errors import FileFormatError
 
 __all__ = [
+    "WHOLE",
     "Content",
+    "Request",
     "columns_of",
     "miscounted",
     "name_columns",
@@ -31,6 +34,49 @@ class Content(NamedTuple):
     faces: Int[np.ndarray, "f 3"] | None = None
     attributes: Mapping[str, np.ndarray] = {}
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a file.
+
+    Parameters
+    ----------
+    chosen
+        Which part of it: names of nodes, columns or an array; "": what the reader takes itself.
+    incomplete
+        Take the whole rows of a file that is cut off.
+    """
+
+    chosen: str = ""
+    incomplete: bool = False
+
+    def names(self, known: Sequence[str]) -> list[str]:
+        """What is chosen, by name: one that is known, or several with commas between."""
+        return [self.chosen] if self.chosen in known else self.chosen.split(",")
+
+    def cut(self, path: Path, what: str, declared: int, found: int | str) -> tuple[str, ...]:
+        """Note that a file is cut off, if that is accepted.
+
+        Raises
+        ------
+        FileFormatError
+            If it is not.
+        """
+        if not self.incomplete:
+            raise miscounted(path, what, declared, found)
+        return (f"the file is cut off: of {declared} {what} {found} are there and are used",)
+
+    def end_of(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Text without a last line that has no end, if files that are cut off are accepted."""
+        whole, last = text.rpartition("\n")[::2]
+        if not self.incomplete or not last.strip():
+            return text, ()
+        return whole + "\n", (f"the last line has no end and is left out: {last[:40]!r}",)
+
+
+WHOLE = Request()
+"""All of a whole file."""
 
 
 def miscounted(path: Path, what: str, declared: int, found: int | str) -> FileFormatError:

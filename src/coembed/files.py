@@ -36,6 +36,7 @@ __all__ = [
     "read_rows",
     "read_truth",
     "read_vts",
+    "split_choice",
     "write_array",
     "write_bytes",
     "write_embedding",
@@ -49,8 +50,20 @@ log = logging.getLogger(__name__)
 # ------------------------------------------------------------------------------- plain bytes
 
 
+def split_choice(path: Path) -> tuple[Path, str]:
+    """Path of a file, and which part of it is wanted, as in ``scene.glb#Hand``.
+
+    A file whose own name has a # is found first.
+    """
+    name, mark, chosen = path.name.partition("#")
+    if not mark or not name or path.exists():
+        return path, ""
+    return path.with_name(name), chosen
+
+
 def check_readable(path: Path) -> None:
     """Raise `FileFormatError` unless ``path`` is a file that can be opened."""
+    path, _ = split_choice(path)
     if not path.exists():
         raise FileFormatError(f"{path}: no such file")
     if path.is_dir():
@@ -87,7 +100,7 @@ def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
 
 def digest_of(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    with path.open("rb") as opened:
+    with split_choice(path)[0].open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from coembed.contents import (
+    WHOLE,
     Content,
+    Request,
     columns_of,
     miscounted,
     triangles,
@@ -25,39 +27,79 @@ __all__ = ["read_gltf", "read_obj", "read_off", "read_ply", "read_stl"]
 # --------------------------------------------------------------------------------------- PLY
 
 
-def read_ply(path: Path) -> Content:
+def read_ply(path: Path, request: Request = WHOLE) -> Content:
     """ASCII and both binaries; properties by name, in any order and type."""
-    from plyfile import PlyData, PlyElementParseError
-
     content = path.read_bytes()
-    head = content[: content.find(b"end_header")]
-    for name, count in re.findall(rb"(?m)^element\s+(\S+)\s+(\d+)", head):
-        if int(count) > len(content):  # before memory is taken for so many
-            what = f"rows of element {name.decode(errors='replace')!r}"
-            raise miscounted(path, what, int(count), f"only {len(content)} bytes")
-    stream = _KeptOpen(content)
-    try:
-        data = PlyData.read(stream)
-    except PlyElementParseError as error:
-        if error.row is None or error.element is None:
-            raise
-        what = f"rows of element {error.element.name!r}"
-        found = f"{error.row} ({error.message})"
-        raise miscounted(path, what, error.element.count, found) from None
+    for name, count in _ply_counts(content):
+        if count > len(content) and not request.incomplete:  # before memory is taken for so many
+            raise miscounted(path, f"rows of element {name!r}", count, f"only {len(content)} bytes")
+    data, cut = _ply_data(path, content, request)
     if "vertex" not in data:
         raise FileFormatError(f"{path}: has no element 'vertex'")
     vertex = data["vertex"]
     names = {p.name for p in vertex.properties}
     if not {"x", "y", "z"} <= names:
         raise FileFormatError(f"{path}: vertices need x, y and z; got {', '.join(sorted(names))}")
-    _check_end(path, data, content[len(head) :], stream.read())
     points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
     lists = [p.name for p in vertex.properties if vertex[p.name].dtype.kind == "O"]
     kept = [p.name for p in vertex.properties if p.name not in (*lists, *"xyz")]
     attributes = {name: _native(vertex[name]) for name in kept}
     notes = tuple(f"list property {name!r} of the points is left out" for name in lists)
     faces, more = _ply_faces(data)
-    return Content(points, faces, attributes, notes + more)
+    return Content(points, faces, attributes, cut + notes + more)
+
+
+def _ply_counts(content: bytes) -> list[tuple[str, int]]:
+    """Declared rows of each element."""
+    head = content[: content.find(b"end_header")]
+    found = re.findall(rb"(?m)^element\s+(\S+)\s+(\d+)", head)
+    return [(name.decode(errors="replace"), int(count)) for name, count in found]
+
+
+def _ply_data(path: Path, content: bytes, request: Request) -> tuple[Any, tuple[str, ...]]:
+    """Elements of a whole file; of one that is cut off the whole rows, if these are wanted."""
+    from plyfile import PlyData, PlyElementParseError
+
+    declared = _ply_counts(content)
+    stream = _KeptOpen(_recounted(content, [min(count, len(content)) for _, count in declared]))
+    try:
+        data = PlyData.read(stream)
+    except PlyElementParseError as error:
+        if error.row is None or error.element is None:
+            raise
+        place = [name for name, _ in declared].index(error.element.name)
+        what, count = f"rows of element {error.element.name!r}", declared[place][1]
+        notes = request.cut(path, what, count, f"{error.row} ({error.message})")
+        counts = [count for _, count in declared[:place]]
+        rest = [0] * (len(declared) - place - 1)
+        whole = _whole_rows(content, sum(counts), error.row)
+        if whole is None:
+            raise miscounted(path, what, count, f"{error.row} ({error.message})") from None
+        again = _recounted(content, [*counts, whole, *rest])
+        notes = request.cut(path, what, count, whole)
+        return PlyData.read(_KeptOpen(again)), notes
+    _check_end(path, data, content[content.find(b"end_header") :], stream.read())
+    return data, ()
+
+
+def _recounted(content: bytes, counts: list[int]) -> bytes:
+    """Content whose header declares these numbers of rows."""
+    end, left = content.find(b"end_header"), iter(counts)
+    count = re.compile(rb"(?m)^(element\s+\S+\s+)\d+")
+    return count.sub(lambda m: m[1] + b"%d" % next(left), content[:end]) + content[end:]
+
+
+def _whole_rows(content: bytes, before: int, row: int) -> int | None:
+    """Rows of the element in which a file ends; None if it does not end there.
+
+    In a text the last line may be cut in the middle of a number, so it counts only with its end.
+    """
+    end = content.find(b"end_header")
+    if not re.search(rb"(?m)^format\s+ascii", content[:end]):
+        return row
+    lines = content[end:].splitlines(keepends=True)[1:]
+    whole = len(lines) - before - (bool(lines) and not lines[-1].endswith(b"\n"))
+    return min(row, whole) if row >= whole - 1 else None
 
 
 class _KeptOpen(BytesIO):
@@ -99,7 +141,7 @@ def _ply_faces(data: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
 # --------------------------------------------------------------------------------------- OFF
 
 
-def read_off(path: Path) -> Content:
+def read_off(path: Path, request: Request = WHOLE) -> Content:
     """OFF and its kinds with normals, colours or texture; comments and blank lines anywhere."""
     # our own parser: importing a mesh library would take longer than matching the shapes
     text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8", errors="replace"))
@@ -112,11 +154,18 @@ def read_off(path: Path) -> Content:
         )
     n_points, n_faces = int(header[2]), int(header[3])
     lines = [line for line in text[header.end() :].splitlines() if line.strip()]
+    notes: tuple[str, ...] = ()
     if len(lines) != n_points + n_faces:
-        more = "" if len(lines) > n_points + n_faces else ", so the file is cut off"
-        raise FileFormatError(
-            f"{path}: expected {n_points} points and {n_faces} faces; got {len(lines)} lines{more}"
-        )
+        if not request.incomplete or len(lines) > n_points + n_faces:
+            more = "" if len(lines) > n_points + n_faces else ", so the file is cut off"
+            raise FileFormatError(
+                f"{path}: expected {n_points} points and {n_faces} faces; got {len(lines)} lines"
+                f"{more}"
+            )
+        lines = lines[: len(lines) - (text[-1] != "\n")]  # a last line without end may be cut
+        notes = request.cut(path, "points and faces", n_points + n_faces, len(lines))
+        n_points = min(n_points, len(lines))
+        n_faces = len(lines) - n_points
     rows = [line.split() for line in lines[:n_points]]
     for number, row in enumerate(rows):
         if len(row) < 3 or (kind != "OFF" and len(row) != len(rows[0])):
@@ -130,9 +179,9 @@ def read_off(path: Path) -> Content:
     table = np.array(rows, dtype=np.float64).reshape(n_points, -1 if n_points else 3)
     attributes = _off_attributes(kind, table[:, 3:])
     if not n_faces:
-        return Content(table[:, :3], None, attributes)
+        return Content(table[:, :3], None, attributes, notes)
     faces = _off_faces(path, lines[n_points:])
-    return Content(table[:, :3], faces, attributes, triangulated(n_faces, faces))
+    return Content(table[:, :3], faces, attributes, notes + triangulated(n_faces, faces))
 
 
 def _off_attributes(kind: str, further: np.ndarray) -> dict[str, np.ndarray]:
@@ -168,11 +217,11 @@ def _off_faces(path: Path, lines: list[str]) -> np.ndarray:
 # --------------------------------------------------------------------------------------- OBJ
 
 
-def read_obj(path: Path) -> Content:
+def read_obj(path: Path, request: Request = WHOLE) -> Content:
     """Point i is the i-th ``v`` line, whatever texture, normals, groups or faces say."""
     # our own parser: mesh libraries split points at seams and drop those that no face names
-    file = _Obj(path)
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text, cut = request.end_of(path.read_text(encoding="utf-8", errors="replace"))
+    file = _Obj(path, request)
     pending, begun = "", 0
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
@@ -184,16 +233,17 @@ def read_obj(path: Path) -> Content:
         if words:
             file.take(words, begun)
         pending, begun = "", 0
-    if pending.strip():
+    if pending.strip() and not request.incomplete:
         raise FileFormatError(f"{path}: line {begun} goes on behind the end; the file is cut off")
-    return file.content()
+    content = file.content()
+    return content._replace(notes=cut + content.notes)
 
 
 class _Obj:
     """What has been read of an OBJ file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, request: Request) -> None:
+        self.path, self.request = path, request
         self.points: list[list[str]] = []
         self.normals: list[list[str]] = []
         self.corners: list[int] = []
@@ -272,7 +322,7 @@ class _Obj:
             return Content(points, None, attributes, tuple(notes))
         corners, sizes = np.array(self.corners, np.int64), np.array(self.sizes, np.int64)
         beyond = np.flatnonzero(corners >= len(points))
-        if len(beyond):
+        if len(beyond) and not self.request.incomplete:
             face = np.searchsorted(np.cumsum(sizes), beyond[0], side="right")
             raise FileFormatError(
                 f"{self.path}: line {self.lines[face]}: a face names point "
@@ -285,7 +335,7 @@ class _Obj:
 # --------------------------------------------------------------------------------------- STL
 
 
-def read_stl(path: Path) -> Content:
+def read_stl(path: Path, request: Request = WHOLE) -> Content:
     """Binary or ASCII, told apart by length, since binary files may begin with "solid" too.
 
     STL has no points, only corners of triangles. Corners at exactly the same place become one
@@ -293,13 +343,19 @@ def read_stl(path: Path) -> Content:
     """
     content = path.read_bytes()
     n = struct.unpack_from("<I", content, 80)[0] if len(content) >= 84 else 0
+    cut: tuple[str, ...] = ()
+    plain = content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:2000]
+    if request.incomplete and not plain and 84 <= len(content) < 84 + 50 * n:
+        cut = request.cut(path, "triangles", n, (len(content) - 84) // 50)
+        n = (len(content) - 84) // 50
+        content = content[: 84 + 50 * n]
     if len(content) >= 84 and len(content) == 84 + 50 * n:
         rows = np.frombuffer(content, np.dtype([("c", "<f4", (4, 3)), ("word", "<u2")]), n, 84)
         corners = rows["c"][:, 1:].reshape(-1, 3).astype(np.float64)
     elif content.lstrip()[:5].lower() == b"solid" and (
         b"facet" in content or b"endsolid" in content
     ):
-        corners = _ascii_stl(path, content.decode("utf-8", errors="replace"))
+        corners, cut = _ascii_stl(path, content.decode("utf-8", errors="replace"), request)
     elif len(content) < 84:
         raise FileFormatError(
             f"{path}: not a readable STL file; expected 'solid' and facets, or at least 84 bytes; "
@@ -316,12 +372,17 @@ def read_stl(path: Path) -> Content:
     faces = number[inverse.reshape(-1)].reshape(-1, 3)
     points = corners[first[order]]
     notes = (f"{len(corners)} corners became {len(points)} points, numbered by first appearance",)
-    return Content(points, faces if len(faces) else None, {}, notes)
+    return Content(points, faces if len(faces) else None, {}, cut + notes)
 
 
-def _ascii_stl(path: Path, text: str) -> np.ndarray:
+def _ascii_stl(path: Path, text: str, request: Request) -> tuple[np.ndarray, tuple[str, ...]]:
+    notes: tuple[str, ...] = ()
     words = text.split()
     lower = [word.lower() for word in words]
+    if request.incomplete and "endsolid" not in lower:
+        end = len(lower) - lower[::-1].index("endfacet") if "endfacet" in lower else 0
+        notes = request.cut(path, "facets", lower.count("facet"), lower[:end].count("facet"))
+        words, lower = words[:end], [*lower[:end], "endsolid"]
     n_facets = lower.count("facet")
     starts = [i for i, word in enumerate(lower) if word == "vertex"]
     whole = lower.count("endfacet")
@@ -330,16 +391,17 @@ def _ascii_stl(path: Path, text: str) -> np.ndarray:
     if "endsolid" not in lower:
         raise FileFormatError(f"{path}: has no 'endsolid' after {n_facets} facets; it is cut off")
     corners = [words[i + 1 : i + 4] for i in starts]
-    return np.array(corners, dtype=np.float64).reshape(-1, 3)
+    return np.array(corners, dtype=np.float64).reshape(-1, 3), notes
 
 
 # -------------------------------------------------------------------------------------- glTF
 
 
-def read_gltf(path: Path) -> Content:
+def read_gltf(path: Path, request: Request = WHOLE) -> Content:
     """All meshes of the scene, each as often and where its nodes put it, in the units of the root.
 
-    The rows of a node follow each other; a note says which rows are whose.
+    The rows of a node follow each other; a note says which rows are whose. Nodes that are chosen
+    by name bring what hangs below them.
     """
     import trimesh
 
@@ -348,7 +410,8 @@ def read_gltf(path: Path) -> Content:
         path, process=False, merge_primitives=False, skip_materials=True
     )
     points, faces, columns, notes, start = [], [], [], [], 0
-    for node in _in_file_order(scene, header):
+    taken, left = _chosen_nodes(path, scene, _in_file_order(scene, header), request)
+    for node in taken:
         transform, name = scene.graph[node]
         part = scene.geometry[name]
         placed = np.asarray(part.vertices, dtype=np.float64)
@@ -364,7 +427,32 @@ def read_gltf(path: Path) -> Content:
     shared = [name for name in columns[0] if all(name in c for c in columns)]
     attributes = {name: np.concatenate([c[name] for c in columns]) for name in shared}
     joined = np.concatenate(faces) if faces else None
-    return Content(np.concatenate(points), joined, attributes, tuple(notes))
+    return Content(np.concatenate(points), joined, attributes, (*notes, *left))
+
+
+def _chosen_nodes(
+    path: Path, scene: Any, nodes: list[str], request: Request
+) -> tuple[list[str], tuple[str, ...]]:
+    """Nodes with geometry that are wanted, and a note on those that are not."""
+    if not request.chosen:
+        return nodes, ()
+    parents, lines = scene.graph.transforms.parents, {}
+    for node in nodes:
+        lines[node] = [node, scene.graph[node][1]]  # its geometry, then what it hangs below
+        above = parents.get(node)
+        while above not in (None, scene.graph.base_frame):
+            lines[node].append(above)
+            above = parents.get(above)
+    known = [*dict.fromkeys(name for node in nodes for name in lines[node])]
+    wanted = request.names(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise FileFormatError(
+            f"{path}: has no node {unknown[0]!r} with points; choose among {', '.join(known)[:300]}"
+        )
+    taken = [node for node in nodes if set(lines[node]) & set(wanted)]
+    left = [node for node in nodes if node not in taken]
+    return taken, (f"nodes left out: {', '.join(left)[:300]}",) if left else ()
 
 
 def _in_file_order(scene: Any, header: Any) -> list[str]:
