@@ -1065,6 +1065,50 @@ def test_o09_columns_are_chosen_by_number_or_name(tmp_path):
             formats.read(f"{named}#{wrong}")
 
 
+def test_o09_text_in_other_encodings_and_numbers(tmp_path):
+    head, body = "Höhe,x,y,z\n", "\n".join(f"1,{x},{y},{z}" for x, y, z in SPHERE) + "\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        found = formats.read(put(tmp_path / "a.csv", (head + body).encode(encoding)))
+        np.testing.assert_array_equal(found.points, SPHERE)
+        assert list(found.attributes) == ["Höhe"]
+    fortran = "\n".join(" ".join(f"{v:.17E}".replace("E", "D") for v in row) for row in SPHERE)
+    np.testing.assert_array_equal(
+        formats.read(put(tmp_path / "a.xyz", fortran + "\n")).points, SPHERE
+    )
+
+
+def test_o02_coordinates_in_capitals(tmp_path):
+    text = "ply\nformat ascii 1.0\nelement vertex 4\n" + PLY_XYZ.replace(" x", " X").replace(
+        " y", " Y"
+    ).replace(" z", " Z")
+    found = formats.read(put(tmp_path / "a.ply", f"{text}end_header\n{rows(TETRAHEDRON)}\n"))
+    is_tetrahedron(found, faces=False)
+    assert not found.attributes
+    content = pcd("ascii", grid()).replace(b" x y z", b" X Y Z")
+    assert b" X Y Z" in content
+    assert len(formats.read(put(tmp_path / "a.pcd", content)).points) == len(grid())
+
+
+def test_o11_stl_in_capitals_and_padded(tmp_path):
+    import trimesh
+
+    mesh = trimesh.Trimesh(TETRAHEDRON, FACES, process=False)
+    text = mesh.export(file_type="stl_ascii").upper()
+    assert len(formats.read(put(tmp_path / "a.stl", text)).points) == 4
+    padded = mesh.export(file_type="stl") + b"\0\0"
+    assert len(formats.read(put(tmp_path / "b.stl", padded)).points) == 4
+    with pytest.raises(FileFormatError, match="declares 4 triangles"):
+        formats.read(put(tmp_path / "c.stl", padded + b"x"))
+
+
+def test_o15_faces_kept_as_decimals_or_counted_from_one(tmp_path):
+    np.savez(tmp_path / "a.npz", vertices=TETRAHEDRON, faces=np.array(FACES, dtype=float))
+    is_tetrahedron(formats.read(tmp_path / "a.npz"))
+    np.savez(tmp_path / "a.npz", vertices=TETRAHEDRON, faces=np.array(FACES) + 1)
+    with pytest.raises(InputError, match="found 1 to 4; they count from 1"):
+        formats.read(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize(
     "head", ["Easting,Northing,Height,id", "X [mm],Y [mm],Z [mm],id", "coord_x,coord_y,coord_z,id"]
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from coembed.contents import WHOLE, Content, Request, columns_of, miscounted, name_columns
+from coembed.contents import WHOLE, Content, Request, columns_of, miscounted, name_columns, text_of
 from coembed.errors import FileFormatError, MissingExtraError
 from coembed.isolation import decoded
 
@@ -19,6 +19,7 @@ __all__ = ["read_las", "read_mat", "read_numpy", "read_pcd", "read_text"]
 
 _FORGED_NUMBERS = re.compile(r"(?i)([-+]?)(?:nan\(\w*\)|1\.#(?:QNAN|SNAN|IND)\w*|n/?a|null)")
 _FORGED_INFINITY = re.compile(r"(?i)1\.#INF\w*")
+_FORTRAN = re.compile(r"[-+]?\d*\.?\d*[dD][-+]?\d+")
 _WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 
@@ -30,7 +31,7 @@ def read_text(path: Path, request: Request = WHOLE) -> Content:
 
     PTS files too: a line that counts the rows may stand before them.
     """
-    text, cut = request.end_of(path.read_text(encoding="utf-8-sig", errors="replace"))
+    text, cut = request.end_of(text_of(path))
     plain = None if request.chosen else _three_columns(text)
     content = Content(plain) if plain is not None else _table(path, text, request)
     return content._replace(notes=cut + content.notes)
@@ -219,6 +220,8 @@ def _plain(word: str) -> str:
     """Spellings of NaN and infinity by other programs, as Python reads them."""
     if _FORGED_NUMBERS.fullmatch(word):
         return "nan"
+    if _FORTRAN.fullmatch(word):
+        return word.replace("D", "E").replace("d", "e")
     return _FORGED_INFINITY.sub("inf", word)
 
 
@@ -299,9 +302,9 @@ def read_pcd(path: Path, request: Request = WHOLE) -> Content:
     if request.incomplete and kind in ("ascii", "binary"):
         declared = n
         body, n = _pcd_whole_rows(body, kind, dtype, n)
-        if not n:
-            raise FileFormatError(f"{path}: the file holds no points")
         notes = request.cut(path, "points", declared, n) if n < declared else ()
+    if not n:
+        raise FileFormatError(f"{path}: the file holds no points")
     if kind == "ascii":
         table = _pcd_ascii(path, body, dtype, n)
     elif kind == "binary":
@@ -340,6 +343,8 @@ def _pcd_header(path: Path, text: str) -> dict[str, list[str]]:
     missing = [n for n in ("FIELDS", "SIZE", "TYPE", "POINTS") if not header.get(n)]
     if missing:
         raise FileFormatError(f"{path}: the header lacks {', '.join(missing)}")
+    if not {"x", "y", "z"} <= set(header["FIELDS"]):
+        header["FIELDS"] = [f.lower() if f in ("X", "Y", "Z") else f for f in header["FIELDS"]]
     fields = header["FIELDS"]
     header.setdefault("COUNT", ["1"] * len(fields))
     header.setdefault("WIDTH", header["POINTS"])
@@ -577,6 +582,8 @@ def _of_arrays(
     n = len(content.points)
     triangular = [name for name in arrays if name.lower() in _FACES]
     faces = np.asarray(arrays[triangular[0]]) if triangular else None
+    if faces is not None and faces.dtype.kind == "f" and (faces == np.trunc(faces)).all():
+        faces = faces.astype(np.int64)
     attributes = dict(content.attributes)
     for name, values in arrays.items():
         plain = np.asarray(values)

@@ -21,6 +21,7 @@ __all__ = [
     "columns_of",
     "miscounted",
     "name_columns",
+    "text_of",
     "triangles",
     "triangles_of",
     "triangulated",
@@ -110,6 +111,18 @@ def triangulated(n_polygons: int, faces: np.ndarray) -> tuple[str, ...]:
     if n_polygons == len(faces):
         return ()
     return (f"{n_polygons} polygons cut into {len(faces)} triangles; no points were added",)
+
+
+def text_of(path: Path) -> str:
+    """Text of a file in UTF-8, or in UTF-16 with its mark, or as older Windows programs write."""
+    content = path.read_bytes()
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return content.decode("utf-16", errors="replace").replace("\r\n", "\n")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def columns_of(table: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:

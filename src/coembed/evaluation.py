@@ -147,5 +147,5 @@ def area_of(shape: Shape) -> float:
     """Area of the mesh where there are faces, else the point-cloud Laplacian's total mass."""
     if len(shape.sound_faces):
         return float(geometry.face_areas(shape.points[shape.sound_faces]).sum())
-    distinct = np.unique(shape.points[np.isfinite(shape.points).all(axis=1)], axis=0)
+    distinct = np.unique(shape.points[shape.usable], axis=0)
     return float(spectrum.laplacian(distinct, name=shape.name)[1].sum())

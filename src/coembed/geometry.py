@@ -168,7 +168,7 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     Raises
     ------
     InputError
-        If there are fewer than `MIN_POINTS`.
+        If there are fewer than `MIN_POINTS`, or all lie on one line.
     """
     notes = [
         f"{len(rows)} rows are {reason} and have no answer (first: row {rows[0]})"
@@ -193,6 +193,10 @@ def distinct_points(shape: Shape) -> DistinctPoints:
             f"{shape.name}: at least {MIN_POINTS} distinct points are needed; "
             f"got {new.sum()} among {len(points)} rows"
         )
+    placed = (ordered[new] - centre) / size
+    spread = np.linalg.eigvalsh(np.cov(placed.T))
+    if spread[1] <= 1e-13 * spread[2]:
+        raise InputError(f"{shape.name}: all points lie on one line; expected points of a surface")
     rows = np.full(len(shape.points), -1)
     rows[used[order]] = np.cumsum(new) - 1
     repeated = len(order) - int(new.sum())
@@ -201,7 +205,7 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     lost = lost_precision(points)
     if lost:
         notes.append(lost)
-    return DistinctPoints((ordered[new] - centre) / size, rows, centre, size, tuple(notes))
+    return DistinctPoints(placed, rows, centre, size, tuple(notes))
 
 
 def lost_precision(points: Float[np.ndarray, "n 3"]) -> str:
@@ -335,12 +339,13 @@ def geodesics(
     """
     if edges:
         return _edge_distances(shape, sources)
-    missing = shape.unusable.get("not finite", np.empty(0, dtype=np.int64))
-    if len(missing):
-        raise InputError(
-            f"{shape.name}: {len(missing)} rows are not finite (first: row {missing[0]}), so there "
-            "is no distance to them; remove them to judge maps on this shape"
-        )
+    for reason in ("not finite", "far away"):
+        missing = shape.unusable.get(reason, np.empty(0, dtype=np.int64))
+        if len(missing):
+            raise InputError(
+                f"{shape.name}: {len(missing)} rows are {reason} (first: row {missing[0]}), so "
+                "there is no distance to them; remove them to judge maps on this shape"
+            )
     import potpourri3d
 
     if _is_mesh(shape):

@@ -28,8 +28,8 @@ class Health:
     ----------
     rows, distinct, repeated
         Rows of the file; different usable points; further rows that repeat one of these.
-    not_finite, unreferenced
-        Rows without an answer: a coordinate is NaN or infinite; no face with an area holds them.
+    not_finite, far_away, unreferenced
+        Rows without an answer, see `Shape.unusable`.
     faces, degenerate, non_manifold
         Triangles; those without an area; edges with more than two faces.
     components
@@ -52,6 +52,7 @@ class Health:
     distinct: int
     repeated: int
     not_finite: int
+    far_away: int
     unreferenced: int
     faces: int
     degenerate: int
@@ -119,6 +120,7 @@ def _counted(shape: Shape) -> dict[str, int]:
     n_faces = 0 if shape.faces is None else len(shape.faces)
     return {
         "not_finite": unusable.get("not finite", 0),
+        "far_away": unusable.get("far away", 0),
         "unreferenced": unusable.get("unreferenced", 0),
         "faces": n_faces,
         "degenerate": n_faces - len(shape.sound_faces),

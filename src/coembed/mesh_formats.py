@@ -15,6 +15,7 @@ from coembed.contents import (
     Request,
     columns_of,
     miscounted,
+    text_of,
     triangles,
     triangles_of,
     triangulated,
@@ -38,11 +39,12 @@ def read_ply(path: Path, request: Request = WHOLE) -> Content:
         raise FileFormatError(f"{path}: has no element 'vertex'")
     vertex = data["vertex"]
     names = {p.name for p in vertex.properties}
-    if not {"x", "y", "z"} <= names:
+    axes = "XYZ" if {"X", "Y", "Z"} <= names and not {"x", "y", "z"} & names else "xyz"
+    if not set(axes) <= names:
         raise FileFormatError(f"{path}: vertices need x, y and z; got {', '.join(sorted(names))}")
-    points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+    points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in axes], axis=1)
     lists = [p.name for p in vertex.properties if vertex[p.name].dtype.kind == "O"]
-    kept = [p.name for p in vertex.properties if p.name not in (*lists, *"xyz")]
+    kept = [p.name for p in vertex.properties if p.name not in (*lists, *axes)]
     attributes = {name: _native(vertex[name]) for name in kept}
     notes = tuple(f"list property {name!r} of the points is left out" for name in lists)
     faces, more = _ply_faces(data)
@@ -144,7 +146,7 @@ def _ply_faces(data: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
 def read_off(path: Path, request: Request = WHOLE) -> Content:
     """OFF and its kinds with normals, colours or texture; comments and blank lines anywhere."""
     # our own parser: importing a mesh library would take longer than matching the shapes
-    text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8", errors="replace"))
+    text = re.sub(r"#[^\n]*", "", text_of(path))
     header = re.match(r"\s*(?:([A-Z4n]*OFF)\s+)?(\d+)\s+(\d+)(?:[ \t]+\d+)?[ \t]*\r?\n", text)
     kind = (header[1] if header is not None else None) or "OFF"
     if header is None or not re.fullmatch("(ST)?C?N?OFF", kind):
@@ -220,7 +222,7 @@ def _off_faces(path: Path, lines: list[str]) -> np.ndarray:
 def read_obj(path: Path, request: Request = WHOLE) -> Content:
     """Point i is the i-th ``v`` line, whatever texture, normals, groups or faces say."""
     # our own parser: mesh libraries split points at seams and drop those that no face names
-    text, cut = request.end_of(path.read_text(encoding="utf-8", errors="replace"))
+    text, cut = request.end_of(text_of(path))
     file = _Obj(path, request)
     pending, begun = "", 0
     for number, line in enumerate(text.split("\n"), start=1):
@@ -344,7 +346,9 @@ def read_stl(path: Path, request: Request = WHOLE) -> Content:
     content = path.read_bytes()
     n = struct.unpack_from("<I", content, 80)[0] if len(content) >= 84 else 0
     cut: tuple[str, ...] = ()
-    plain = content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:2000]
+    plain = content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:2000].lower()
+    if not plain and not content[84 + 50 * n :].strip(b"\0\r\n"):
+        content = content[: 84 + 50 * n]  # padded
     if request.incomplete and not plain and 84 <= len(content) < 84 + 50 * n:
         cut = request.cut(path, "triangles", n, (len(content) - 84) // 50)
         n = (len(content) - 84) // 50
@@ -353,7 +357,7 @@ def read_stl(path: Path, request: Request = WHOLE) -> Content:
         rows = np.frombuffer(content, np.dtype([("c", "<f4", (4, 3)), ("word", "<u2")]), n, 84)
         corners = rows["c"][:, 1:].reshape(-1, 3).astype(np.float64)
     elif content.lstrip()[:5].lower() == b"solid" and (
-        b"facet" in content or b"endsolid" in content
+        b"facet" in content.lower() or b"endsolid" in content.lower()
     ):
         corners, cut = _ascii_stl(path, content.decode("utf-8", errors="replace"), request)
     elif len(content) < 84:

@@ -33,6 +33,9 @@ def namespace(array: Array) -> Any:
 MIN_POINTS = 20
 """The fewest distinct points that carry enough neighbours for a Laplacian."""
 
+_HUGE = 1e150  # a coordinate whose square is no number
+_FAR = 1e6  # times the size of a shape: what is farther away cannot belong to it
+
 
 @dataclass(frozen=True, eq=False)
 class Shape:
@@ -88,10 +91,16 @@ class Shape:
                 f"{self.name}: faces must be integers of shape (f, 3); "
                 f"got {faces.dtype} of shape {faces.shape}"
             )
+        n = len(self.points)
         if len(faces) and (faces.min() < 0 or faces.max() >= len(self.points)):
             raise InputError(
                 f"{self.name}: faces must name points 0 to {len(self.points) - 1}; "
                 f"found {faces.min()} to {faces.max()}"
+                + (
+                    "; they count from 1, so subtract it"
+                    if faces.min() >= 1 and faces.max() == n
+                    else ""
+                )
             )
         return faces.astype(np.int64)
 
@@ -100,30 +109,53 @@ class Shape:
         """Faces with an area: three corners that differ, are finite and not on one line."""
         if self.faces is None:
             return np.empty((0, 3), dtype=np.int64)
-        corners = self.points[self.faces]
-        size = np.abs(corners[np.isfinite(corners)]).max(initial=0)
+        near = self.faces[self._in_reach[self.faces].all(axis=1)]
+        corners = self.points[near]
+        size = np.abs(corners).max(initial=0)
         if not 1e-70 < size < 1e70:  # whose squares and products are no numbers
             corners = corners / (size or 1)
         a, b, c = corners.transpose(1, 0, 2)
-        with np.errstate(invalid="ignore"):  # corners that are not finite
-            double = np.linalg.norm(np.cross(b - a, c - a), axis=1)
-            longest = np.maximum(((b - a) ** 2).sum(axis=1), ((c - a) ** 2).sum(axis=1))
-            return self.faces[double > 1e-12 * longest]
+        double = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+        longest = np.maximum(((b - a) ** 2).sum(axis=1), ((c - a) ** 2).sum(axis=1))
+        return near[double > 1e-12 * longest]
+
+    @cached_property
+    def _finite(self) -> Bool[np.ndarray, " n"]:
+        """Rows of numbers that can be squared."""
+        return np.asarray((np.abs(self.points) < _HUGE).all(axis=1))  # not so for NaN
+
+    @cached_property
+    def _in_reach(self) -> Bool[np.ndarray, " n"]:
+        """Rows that are finite and not so far from the others that these are one point beside."""
+        finite = self._finite.copy()
+        if not finite.any():
+            return finite
+        low, middle, high = np.quantile(self.points[finite], [0.25, 0.5, 0.75], axis=0)
+        size = (high - low).max()
+        if size == 0:  # most are copies of one point
+            return finite
+        finite[finite] = (np.abs(self.points[finite] - middle) <= _FAR * size).all(axis=1)
+        return finite
 
     @cached_property
     def unusable(self) -> dict[str, Int[np.ndarray, " r"]]:
         """Rows that can have no answer, by reason.
 
-        ``"not finite"``: a coordinate is NaN or infinite. ``"unreferenced"``: the shape is a mesh
-        and no face with an area holds the point; not told where most points are like that, since
-        such a file is a cloud with some faces.
+        ``"not finite"``: a coordinate is NaN, infinite or beyond 1e150, whose square is no number.
+        ``"far away"``: a million times the size of the shape proper (between the quartiles) away,
+        as rows of 0 0 0 among geo-referenced ones are; nothing else would be left to see.
+        ``"unreferenced"``: the shape is a mesh and no face with an area holds the point; not told
+        where most points are like that, since such a file is a cloud with some faces.
         """
-        finite = np.isfinite(self.points).all(axis=1)
-        reasons = {"not finite": np.flatnonzero(~finite)}
-        held = np.zeros(len(finite), dtype=bool)
+        near = self._in_reach
+        reasons = {
+            "not finite": np.flatnonzero(~self._finite),
+            "far away": np.flatnonzero(self._finite & ~near),
+        }
+        held = np.zeros(len(near), dtype=bool)
         held[self.sound_faces] = True
-        if 2 * held.sum() > finite.sum():
-            reasons["unreferenced"] = np.flatnonzero(finite & ~held)
+        if 2 * held.sum() > near.sum():
+            reasons["unreferenced"] = np.flatnonzero(near & ~held)
         return {reason: rows for reason, rows in reasons.items() if len(rows)}
 
     @cached_property
