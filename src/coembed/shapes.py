@@ -34,7 +34,8 @@ MIN_POINTS = 20
 """The fewest distinct points that carry enough neighbours for a Laplacian."""
 
 _HUGE = 1e150  # a coordinate whose square is no number
-_FAR = 1e6  # times the size of a shape: what is farther away cannot belong to it
+_FAR = 1e6  # times the size of a shape: what is farther away cannot belong to it,
+_FEW = 0.05  # if it is no more than this share of the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,20 +123,29 @@ class Shape:
     @cached_property
     def _finite(self) -> Bool[np.ndarray, " n"]:
         """Rows of numbers that can be squared."""
-        return np.asarray((np.abs(self.points) < _HUGE).all(axis=1))  # not so for NaN
+        x, y, z = np.abs(self.points.T)
+        return np.asarray((x < _HUGE) & (y < _HUGE) & (z < _HUGE))  # not so for NaN
 
     @cached_property
     def _in_reach(self) -> Bool[np.ndarray, " n"]:
-        """Rows that are finite and not so far from the others that these are one point beside."""
-        finite = self._finite.copy()
-        if not finite.any():
+        """Rows that are finite, without the few that shrink all others to one point."""
+        finite = self._finite
+        columns = np.ascontiguousarray(self.points[finite].T)
+        if not columns.size:
             return finite
-        low, middle, high = np.quantile(self.points[finite], [0.25, 0.5, 0.75], axis=0)
-        size = (high - low).max()
-        if size == 0:  # most are copies of one point
+        middle = np.array([np.partition(x, len(x) // 2)[len(x) // 2] for x in columns])
+        reach = max(float(x.max() - x.min()) for x in columns)
+        off = np.abs(columns - middle[:, None]).max(axis=0)
+        # only where most are about one place: quartiles take longer than all of this
+        if not reach or 2 * (off <= 10 * reach / _FAR).sum() < len(off):
             return finite
-        finite[finite] = (np.abs(self.points[finite] - middle) <= _FAR * size).all(axis=1)
-        return finite
+        size = np.ptp(np.quantile(columns, [0.25, 0.75], axis=1), axis=0).max()
+        far = off > _FAR * size
+        if not size or far.mean() > _FEW:
+            return finite
+        near = finite.copy()
+        near[finite] = ~far
+        return near
 
     @cached_property
     def unusable(self) -> dict[str, Int[np.ndarray, " r"]]:
@@ -143,7 +153,8 @@ class Shape:
 
         ``"not finite"``: a coordinate is NaN, infinite or beyond 1e150, whose square is no number.
         ``"far away"``: a million times the size of the shape proper (between the quartiles) away,
-        as rows of 0 0 0 among geo-referenced ones are; nothing else would be left to see.
+        as rows of 0 0 0 among geo-referenced ones are, if they are few: the others would be one
+        point beside them.
         ``"unreferenced"``: the shape is a mesh and no face with an area holds the point; not told
         where most points are like that, since such a file is a cloud with some faces.
         """
