@@ -5,8 +5,8 @@ doubles, moves and joins pieces, changes numbers in text, and reads each file. A
 its points, attributes and faces must agree, and a file that was only cut must give the points that
 the whole one begins with) or be refused in one line; a traceback, a crash, an answer that is empty
 or out of line, or more than 10 seconds, twice, is a failure, and the file is kept. ``--formats
-mat,laz`` damages these only; there are several layouts of most. Writes benchmarks/results/fuzz.json,
-or what ``--out`` names.
+mat,laz`` damages these only; there are several layouts of most. Writes
+benchmarks/results/fuzz.json, or what ``--out`` names.
 """
 
 import argparse

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from coembed import cloud_formats, formats
+from coembed import cloud_formats, files, formats
 from coembed.errors import CoembedError, FileFormatError, InputError, MissingExtraError
 from coembed.shapes import Shape
 
@@ -1040,6 +1040,58 @@ def test_o12_nodes_are_chosen_by_name_with_what_hangs_below(tmp_path):
     assert len(formats.read(f"{path}#root").points) == 12
     with pytest.raises(FileFormatError, match="has no node 'tail' with points; choose among torso"):
         formats.read(f"{path}#tail")
+
+
+def gltf(folder, **more):
+    """The text kind of `glb`, with its data in a file whose name has a blank."""
+    content = glb([{"mesh": 0}], **more)
+    size = struct.unpack_from("<I", content, 12)[0]
+    header = json.loads(content[20 : 20 + size])
+    (folder / "a b.bin").write_bytes(content[28 + size :])
+    header["buffers"][0]["uri"] = "a%20b.bin"
+    return put(folder / "a.gltf", json.dumps(header))
+
+
+def test_o12_gltf_with_its_data_beside_it(tmp_path):
+    path = gltf(tmp_path)
+    is_tetrahedron(formats.read(path))
+    before = files.digest_of(path)
+    data = tmp_path / "a b.bin"
+    data.write_bytes(data.read_bytes()[:-4] + b"\0\0\0\0")
+    assert files.digest_of(path) != before
+    data.unlink()
+    with pytest.raises(FileFormatError, match=r"its points are in a%20b\.bin, which is not beside"):
+        formats.read(path)
+
+
+def test_o12_scenes_are_read_in_the_order_of_the_file_and_told_alike_every_time(tmp_path):
+    """Meshes of several parts, nodes without names or of one name: the library names these anew."""
+    part = {"attributes": {"POSITION": 0}, "indices": 1}
+    nodes = [
+        {"name": "x", "children": [1, 2, 3]},
+        {"name": "x", "mesh": 0},
+        {"mesh": 1, "translation": [9, 0, 0]},
+        {"name": "x", "mesh": 0, "translation": [0, 9, 0]},
+    ]
+    meshes = [{"name": "m", "primitives": [part]}, {"primitives": [part, part]}]
+    path = put(tmp_path / "a.glb", glb(nodes, meshes=meshes))
+    found = formats.read(path)
+    moved = [np.add(TETRAHEDRON, by) for by in ([0, 0, 0], [9, 0, 0], [9, 0, 0], [0, 9, 0])]
+    np.testing.assert_allclose(found.points, np.concatenate(moved))
+    assert found.notes == (
+        "node 'x (1)': rows 0 to 3", "node '2': rows 4 to 11", "node 'x (3)': rows 12 to 15",
+    )  # fmt: skip
+    assert formats.read(path).notes == found.notes
+    np.testing.assert_allclose(formats.read(f"{path}#x (3)").points, moved[3])
+    np.testing.assert_allclose(formats.read(f"{path}#2").points, np.concatenate(moved[1:3]))
+    assert len(formats.read(f"{path}#m").points) == 8
+    assert len(formats.read(f"{path}#x").points) == 16
+
+
+def test_o12_clouds_in_gltf(tmp_path):
+    cloud = [{"primitives": [{"attributes": {"POSITION": 0}, "mode": 0}]}]
+    found = formats.read(put(tmp_path / "a.glb", glb([{"mesh": 0}], meshes=cloud)))
+    is_tetrahedron(found, faces=False)
 
 
 def test_o09_columns_are_chosen_by_number_or_name(tmp_path):

@@ -99,9 +99,17 @@ def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with split_choice(path)[0].open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    """SHA-256 of a file's bytes, and of those beside it that hold the points of a ``.gltf``."""
+    path, _ = split_choice(path)
+    with path.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256")
+    if path.suffix.lower() == ".gltf":
+        from urllib.parse import unquote
+
+        for name in re.findall(rb'"uri"\s*:\s*"([^":]+)"', path.read_bytes()):
+            beside = path.parent / unquote(name.decode(errors="replace"))
+            digest.update(beside.read_bytes() if beside.is_file() else b"")
+    return digest.hexdigest()
 
 
 def write_array(path: Path, array: np.ndarray) -> None:

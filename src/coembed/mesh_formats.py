@@ -409,13 +409,19 @@ def read_gltf(path: Path, request: Request = WHOLE) -> Content:
     """
     import trimesh
 
-    header = _gltf_header(path)
+    header, data = _gltf_header(path)
+    lines = _node_lines(header)
     scene: Any = trimesh.load_scene(
-        path, process=False, merge_primitives=False, skip_materials=True
-    )
-    points, faces, columns, notes, start = [], [], [], [], 0
-    taken, left = _chosen_nodes(path, scene, _in_file_order(scene, header), request)
-    for node in taken:
+        BytesIO(_renamed(header, data)), file_type="gltf" if data is None else "glb",
+        resolver=trimesh.resolvers.FilePathResolver(str(path)),
+        process=False, merge_primitives=False, skip_materials=True,
+    )  # fmt: skip
+    found = _in_file_order(scene)
+    taken, left = _chosen_nodes(path, lines, list(dict.fromkeys(i for i, _ in found)), request)
+    points, faces, columns, rows, start = [], [], [], dict.fromkeys(taken, 0), 0
+    for i, node in found:
+        if i not in rows:
+            continue
         transform, name = scene.graph[node]
         part = scene.geometry[name]
         placed = np.asarray(part.vertices, dtype=np.float64)
@@ -424,63 +430,103 @@ def read_gltf(path: Path, request: Request = WHOLE) -> Content:
             faces.append(np.asarray(part.faces, dtype=np.int64).reshape(-1, 3) + start)
         points.append(placed)
         columns.append(_gltf_attributes(part, len(placed)))
-        notes.append(f"node {node!r}: rows {start} to {start + len(placed) - 1}")
+        rows[i] += len(placed)
         start += len(placed)
     if not points:
         raise FileFormatError(f"{path}: the file holds no points")
     shared = [name for name in columns[0] if all(name in c for c in columns)]
     attributes = {name: np.concatenate([c[name] for c in columns]) for name in shared}
     joined = np.concatenate(faces) if faces else None
-    return Content(np.concatenate(points), joined, attributes, (*notes, *left))
+    notes = (*_rows_of_nodes(lines, rows), *left)
+    return Content(np.concatenate(points), joined, attributes, notes)
+
+
+def _node_lines(header: Any) -> list[list[str]]:
+    """For each node its own name, its mesh's, and those of the nodes it hangs below.
+
+    Own names are unique: nodes of one name have their number behind it.
+    """
+    nodes = header.get("nodes", [])
+    given = [str(node.get("name", i)) for i, node in enumerate(nodes)]
+    own = [f"{name} ({i})" if given.count(name) > 1 else name for i, name in enumerate(given)]
+    parents = {child: i for i, node in enumerate(nodes) for child in node.get("children", [])}
+    lines = []
+    for i, node in enumerate(nodes):
+        line = [own[i], given[i]]
+        if "mesh" in node:
+            line.append(str(header["meshes"][node["mesh"]].get("name", "")))
+        above, seen = parents.get(i), {i}
+        while above is not None and above not in seen:
+            seen.add(above)
+            line += [own[above], given[above]]
+            above = parents.get(above)
+        lines.append([name for name in dict.fromkeys(line) if name])
+    return lines
+
+
+def _renamed(header: Any, data: bytes | None) -> bytes:
+    """The file with nodes named by their place: the library gives unnamed ones random names."""
+    nodes = [{**node, "name": f"node {i}"} for i, node in enumerate(header.get("nodes", []))]
+    text = json.dumps({**header, "nodes": nodes}).encode()
+    if data is None:
+        return text
+    text += b" " * (-len(text) % 4)
+    chunks = struct.pack("<I4s", len(text), b"JSON") + text + data
+    return struct.pack("<4s2I", b"glTF", 2, 12 + len(chunks)) + chunks
+
+
+def _in_file_order(scene: Any) -> list[tuple[int, str]]:
+    """Parts of meshes, each with the place of its node in the file."""
+    parents, order = scene.graph.transforms.parents, list(scene.geometry)
+    found = []
+    for part in scene.graph.nodes_geometry:
+        node = part
+        while re.fullmatch(r"node \d+", node) is None:  # parts of a mesh hang below its node
+            node = parents[node]
+        found.append((int(node[5:]), order.index(scene.graph[part][1]), part))
+    return [(i, part) for i, _, part in sorted(found)]
 
 
 def _chosen_nodes(
-    path: Path, scene: Any, nodes: list[str], request: Request
-) -> tuple[list[str], tuple[str, ...]]:
+    path: Path, lines: list[list[str]], nodes: list[int], request: Request
+) -> tuple[list[int], tuple[str, ...]]:
     """Nodes with geometry that are wanted, and a note on those that are not."""
     if not request.chosen:
         return nodes, ()
-    parents, lines = scene.graph.transforms.parents, {}
-    for node in nodes:
-        lines[node] = [node, scene.graph[node][1]]  # its geometry, then what it hangs below
-        above = parents.get(node)
-        while above not in (None, scene.graph.base_frame):
-            lines[node].append(above)
-            above = parents.get(above)
-    known = [*dict.fromkeys(name for node in nodes for name in lines[node])]
+    known = [*dict.fromkeys(name for i in nodes for name in lines[i])]
     wanted = request.names(known)
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise FileFormatError(
             f"{path}: has no node {unknown[0]!r} with points; choose among {', '.join(known)[:300]}"
         )
-    taken = [node for node in nodes if set(lines[node]) & set(wanted)]
-    left = [node for node in nodes if node not in taken]
+    taken = [i for i in nodes if set(lines[i]) & set(wanted)]
+    left = [lines[i][0] for i in nodes if i not in taken]
     return taken, (f"nodes left out: {', '.join(left)[:300]}",) if left else ()
 
 
-def _in_file_order(scene: Any, header: Any) -> list[str]:
-    """Nodes that carry geometry, in the order of the file's list of nodes."""
-    place = {str(node.get("name", i)): i for i, node in enumerate(header.get("nodes", []))}
-    parents = scene.graph.transforms.parents
-
-    def first(node: str) -> int:
-        while node not in place and node in parents:  # parts of a mesh hang below its node
-            node = parents[node]
-        return place.get(node, len(place))
-
-    return sorted(scene.graph.nodes_geometry, key=first)
+def _rows_of_nodes(lines: list[list[str]], rows: dict[int, int]) -> list[str]:
+    ends = np.cumsum(list(rows.values())).tolist()
+    return [
+        f"node {lines[i][0]!r}: rows {end - n} to {end - 1}"
+        for (i, n), end in zip(rows.items(), ends, strict=True)
+    ]
 
 
-def _gltf_header(path: Path) -> Any:
-    """Refuse cut files and compressed geometry, which the library would read as something else."""
-    content = path.read_bytes()
+def _gltf_header(path: Path) -> tuple[Any, bytes | None]:
+    """Header and packed data; cut files and compressed geometry are refused.
+
+    The library would read these as something else.
+    """
+    from urllib.parse import unquote
+
+    content, data = path.read_bytes(), None
     if content[:4] == b"glTF":
         length = struct.unpack_from("<I", content, 8)[0]
         if length != len(content):
             raise miscounted(path, "bytes", length, len(content))
         size = struct.unpack_from("<I", content, 12)[0]
-        content = content[20 : 20 + size]
+        content, data = content[20 : 20 + size], content[20 + size :]
     header = json.loads(content)
     needed = header.get("extensionsRequired", [])
     packed = [name for name in needed if "draco" in name.lower() or "meshopt" in name.lower()]
@@ -491,13 +537,18 @@ def _gltf_header(path: Path) -> Any:
     for accessor in header.get("accessors", []):
         if "bufferView" not in accessor and accessor["count"] > 10_000_000:
             raise miscounted(path, "values", accessor["count"], "no data")
-    return header
+    for buffer in header.get("buffers", []):
+        if not (uri := buffer.get("uri", "data:")).startswith("data:"):
+            buffer["uri"] = unquote(uri)
+            if not (path.parent / buffer["uri"]).is_file():
+                raise FileFormatError(f"{path}: its points are in {uri}, which is not beside it")
+    return header, data
 
 
 def _gltf_attributes(part: Any, n: int) -> dict[str, np.ndarray]:
     found = dict(getattr(part, "vertex_attributes", {}))
     colours = getattr(part.visual, "kind", None) == "vertex" and part.visual.vertex_colors
-    if isinstance(colours, np.ndarray):
+    if isinstance(colours, np.ndarray) and colours.ndim == 2:
         found |= columns_of(colours, ("red", "green", "blue", "alpha"))
     kept = {name.lstrip("_").lower(): np.asarray(values) for name, values in found.items()}
     return {name: v for name, v in kept.items() if v.ndim and len(v) == n and v.dtype.kind in "fiu"}
