@@ -1010,6 +1010,37 @@ def test_attributes_that_ply_cannot_hold_as_they_are(tmp_path, caplog):
     assert "cannot hold the attribute 'name'" in caplog.text
 
 
+def test_npz_keeps_every_attribute_as_it_is(tmp_path, caplog):
+    attributes = {
+        "tissue": np.array(["bone", "skin", "bone", ""]),
+        "big": np.array([2**60 + 1, 0, -1, 5]),
+        "half": np.arange(4, dtype=np.float16),
+        "flag": np.array([True, False, True, True]),
+        "vec": np.ones((4, 3), dtype=np.float32),
+        "xyz": np.zeros(4),
+    }
+    path = tmp_path / "a.npz"
+    formats.write(path, Shape(TETRAHEDRON, np.array(FACES), attributes=attributes))
+    assert "'xyz' would be taken for points" in caplog.text
+    again = formats.read(path)
+    is_tetrahedron(again)
+    for name, values in list(attributes.items())[:3]:
+        np.testing.assert_array_equal(again.attributes[name], values)
+        assert again.attributes[name].dtype == values.dtype
+    np.testing.assert_array_equal(again.attributes["vec"], attributes["vec"])
+    before = path.read_bytes()
+    formats.write(path, Shape(TETRAHEDRON, np.array(FACES), attributes=attributes), force=True)
+    assert path.read_bytes() == before
+
+
+def test_unsigned_labels_with_rows_that_have_none_stay_whole_numbers(tmp_path):
+    labels = np.array([0, 1000, 2**64 - 1, 7], dtype=np.uint64)
+    formats.write(tmp_path / "a.ply", Shape(TETRAHEDRON, attributes={"label": labels}))
+    found = formats.read(tmp_path / "a.ply").attributes["label"]
+    assert found.dtype == np.uint32
+    assert found.tolist() == [0, 1000, 2**32 - 1, 7]
+
+
 def test_attributes_need_one_row_per_point():
     with pytest.raises(InputError, match="attribute 'a' must have one row for each of the 4"):
         Shape(TETRAHEDRON, attributes={"a": np.ones(3)})

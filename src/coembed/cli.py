@@ -490,7 +490,12 @@ def check(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
-@click.option("--out", type=PATH, required=True, help="The source with attributes: .ply.")
+@click.option(
+    "--out",
+    type=PATH,
+    required=True,
+    help="The source with attributes: .ply, or .npz, which also keeps text.",
+)
 @MAP_BASE
 @INCOMPLETE
 @FORCE

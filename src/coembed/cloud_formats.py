@@ -15,7 +15,15 @@ from coembed.contents import WHOLE, Content, Request, columns_of, miscounted, na
 from coembed.errors import FileFormatError, MissingExtraError
 from coembed.isolation import decoded
 
-__all__ = ["read_las", "read_mat", "read_numpy", "read_pcd", "read_text"]
+__all__ = [
+    "FACE_NAMES",
+    "POINT_NAMES",
+    "read_las",
+    "read_mat",
+    "read_numpy",
+    "read_pcd",
+    "read_text",
+]
 
 _FORGED_NUMBERS = re.compile(r"(?i)([-+]?)(?:nan\(\w*\)|1\.#(?:QNAN|SNAN|IND)\w*|n/?a|null)")
 _FORGED_INFINITY = re.compile(r"(?i)1\.#INF\w*")
@@ -504,8 +512,8 @@ def _las_fields(data: Any) -> dict[str, np.ndarray]:
 
 # -------------------------------------------------------------------------------------- arrays
 
-_POINTS = ("points", "vertices", "xyz", "vert", "verts", "positions", "pos", "coords", "v")
-_FACES = ("faces", "triangles", "triv", "tri", "cells", "f")
+POINT_NAMES = ("points", "vertices", "xyz", "vert", "verts", "positions", "pos", "coords", "v")
+FACE_NAMES = ("faces", "triangles", "triv", "tri", "cells", "f")
 
 
 def read_numpy(path: Path, request: Request = WHOLE) -> Content:
@@ -530,7 +538,7 @@ def read_numpy(path: Path, request: Request = WHOLE) -> Content:
             try:
                 arrays[name] = loaded[name]
             except ValueError as error:
-                if name.lower() in _POINTS + _FACES:
+                if name.lower() in POINT_NAMES + FACE_NAMES:
                     raise _pickled(path, name, error) from error
                 notes.append(f"array {name!r} cannot be read and is left out")
     return _of_arrays(path, arrays, tuple(notes), request.chosen)
@@ -568,7 +576,7 @@ def _of_arrays(
     path: Path, arrays: Mapping[str, Any], notes: tuple[str, ...] = (), chosen: str = ""
 ) -> Content:
     """Points, faces and attributes of named arrays."""
-    named = [name for name in arrays if (name == chosen if chosen else name.lower() in _POINTS)]
+    named = [name for name in arrays if (name == chosen if chosen else name.lower() in POINT_NAMES)]
     if len(named) != 1:
         wanted = repr(chosen) if chosen else "'points', 'vertices' or 'xyz'"
         listed = ", ".join(
@@ -580,7 +588,7 @@ def _of_arrays(
         )
     content = _point_array(path, np.asarray(arrays[named[0]]))
     n = len(content.points)
-    triangular = [name for name in arrays if name.lower() in _FACES]
+    triangular = [name for name in arrays if name.lower() in FACE_NAMES]
     faces = np.asarray(arrays[triangular[0]]) if triangular else None
     if faces is not None and faces.dtype.kind == "f" and (faces == np.trunc(faces)).all():
         faces = faces.astype(np.int64)
@@ -650,7 +658,7 @@ def read_mat(path: Path, request: Request = WHOLE) -> Content:
         )
     arrays = dict(structs[0][1])
     keys = {name.lower(): name for name in arrays}
-    if not any(name in _POINTS for name in keys):
+    if not any(name in POINT_NAMES for name in keys):
         axes = [np.asarray(arrays.pop(keys[axis])).ravel() for axis in "xyz"]
         if len({len(values) for values in axes}) != 1:
             raise FileFormatError(
@@ -684,7 +692,7 @@ def _from_one(path: Path, content: Content) -> Content:
 def _structs(name: str, found: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Every struct that holds points, the file itself included."""
     keys = {key.lower() for key in found}
-    if keys & set(_POINTS) or {"x", "y", "z"} <= keys:
+    if keys & set(POINT_NAMES) or {"x", "y", "z"} <= keys:
         yield name, {k: v for k, v in found.items() if not isinstance(v, Mapping)}
     elif depth < 4:
         for key, value in found.items():

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from coembed.cloud_formats import (
+    FACE_NAMES,
+    POINT_NAMES,
     read_las,
     read_mat,
     read_numpy,
@@ -153,17 +155,22 @@ def _of_points_that_are_there(content: Content) -> Content:
 
 
 def write(path: Path | str, shape: Shape, *, force: bool = False) -> None:
-    """Write a shape as binary PLY in double precision, with the attributes of its points.
+    """Write a shape as binary PLY or NPZ in double precision, with the attributes of its points.
 
     Attributes keep names and dtypes. PLY has no 64-bit integers, half floats, text or blanks in
     names: integers become 32-bit where they fit and else doubles, half floats floats, blanks
-    underscores; text is left out with a warning.
+    underscores; text is left out with a warning. NPZ has all of them.
     """
     from plyfile import PlyData, PlyElement
 
     path = Path(path)
+    if path.suffix.lower() == ".npz":
+        write_bytes(path, _npz(path, shape), force=force)
+        return
     if path.suffix.lower() != ".ply":
-        raise InputError(f"{path}: shapes are written as PLY; name the file with the ending .ply")
+        raise InputError(
+            f"{path}: shapes are written as PLY or NPZ; name the file with the ending .ply or .npz"
+        )
     columns = {name: shape.points[:, axis] for axis, name in enumerate("xyz")}
     columns |= _ply_columns(path, shape.attributes)
     vertex = np.empty(len(shape.points), dtype=[(n, v.dtype) for n, v in columns.items()])
@@ -177,6 +184,20 @@ def write(path: Path | str, shape: Shape, *, force: bool = False) -> None:
     stream = io.BytesIO()
     PlyData(elements, byte_order="<").write(stream)
     write_bytes(path, stream.getvalue(), force=force)
+
+
+def _npz(path: Path, shape: Shape) -> bytes:
+    arrays = {"points": shape.points}
+    if shape.faces is not None:
+        arrays["faces"] = shape.faces
+    for name, values in shape.attributes.items():
+        if name.lower() in POINT_NAMES + FACE_NAMES or values.dtype.kind == "O":
+            log.warning("%s: the attribute %r would be taken for points; left out", path, name)
+            continue
+        arrays[name] = values
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
 
 
 def _ply_columns(path: Path, attributes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -202,6 +223,10 @@ def _ply_type(values: np.ndarray) -> np.ndarray:
         return values.astype({2: np.float32, 4: np.float32}.get(size, np.float64))
     if size < 8:
         return values
+    if kind == "u" and len(values):
+        filled = values == np.iinfo(values.dtype).max  # rows without a match, see `fill_value`
+        if not values[~filled].size or values[~filled].max() < np.iinfo(np.uint32).max:
+            return np.where(filled, np.iinfo(np.uint32).max, values).astype(np.uint32)
     limits = np.iinfo(np.int32)
     fits = not len(values) or (values.min() >= limits.min and values.max() <= limits.max)
     return values.astype(np.int32 if fits else np.float64)
