@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled once only
 
 import numpy as np
 

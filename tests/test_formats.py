@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import plyfile
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -139,6 +140,17 @@ def test_ply_quads_and_triangles_mixed(tmp_path):
     )
     shape = formats.read(put(tmp_path / "a.ply", text))
     assert shape.faces.tolist() == [[0, 1, 3], [0, 3, 2], [0, 1, 5]]
+
+
+def test_ply_binary_is_mapped_where_all_faces_are_triangles(tmp_path, monkeypatch):
+    """Reading row by row takes longer than a preview of as many points."""
+    formats.write(tmp_path / "a.ply", Shape(TETRAHEDRON, np.array(FACES)))
+    expected = formats.read(tmp_path / "a.ply")
+    monkeypatch.setattr(plyfile.PlyElement, "_read_bin", None)
+    monkeypatch.setattr(plyfile.PlyElement, "_read_txt", None)
+    again = formats.read(tmp_path / "a.ply")
+    is_tetrahedron(again)
+    np.testing.assert_array_equal(again.points, expected.points)
 
 
 def test_ply_cut_off(tmp_path):

@@ -13,6 +13,8 @@ SOURCE = Path(coembed.__file__).parent
 ORDER = [
     "annotations",
     "errors",
+    "memory",
+    "compiled",
     "sampling",
     "search",
     "spectrum",
@@ -38,6 +40,7 @@ ORDER = [
     "bodies",
     "datasets",
     "evaluation",
+    "alignment",
     "functional",
     "registration",
     "adaptation",

@@ -55,6 +55,24 @@ def test_the_short_way_leaves_out_one_constant_for_each_component(sphere_points,
     np.testing.assert_allclose(evals, exact, rtol=0.02)
 
 
+def test_a_laplacian_in_parts_is_that_of_the_whole(operators, monkeypatch):
+    whole, _, points = operators
+    _, whole_mass = spectrum.laplacian(points)
+    monkeypatch.setattr(spectrum, "_PART", 1500)
+    near = geometry.nearest_points(points, 30)
+    asked = []
+    library = spectrum._library_laplacian
+    monkeypatch.setattr(
+        spectrum, "_library_laplacian", lambda *given: asked.append(given[0]) or library(*given)
+    )
+    parts, mass = spectrum.laplacian(points, neighbors=near)
+    assert [len(given) < len(points) for given in asked] == [True, True, True]
+    assert abs(parts - parts.T).max() == 0
+    np.testing.assert_allclose(parts.sum(axis=1), 0, atol=1e-10)
+    np.testing.assert_allclose(mass, whole_mass, rtol=1e-3)
+    assert abs(parts - whole).max() < 1e-3 * abs(whole).max()
+
+
 def test_many_eigenpairs_of_few_points_take_the_exact_way(operators, monkeypatch):
     stiffness, mass, points = operators
     monkeypatch.setattr(spectrum, "_EXACT_BELOW", 1000)

@@ -43,8 +43,8 @@ REFINEMENTS = ("none", "register", "spectral", "zoomout")
 _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "evaluation", "functional", "registration", "matching", "baselines", "disturbances",
-    "layouts", "benchmark",
+    "model", "evaluation", "alignment", "functional", "registration", "matching", "baselines",
+    "disturbances", "layouts", "benchmark",
 )  # fmt: skip
 
 
@@ -66,6 +66,8 @@ class Settings:
     """What is done to every shape first."""
     points: int | None = POINTS
     """Of larger shapes the network looks at so many points; None: at all."""
+    align: str = "auto"
+    """How each shape is turned for the network, see `embed`."""
     truth_base: int = 1
     """What the files of truth call the first row."""
 
@@ -279,7 +281,7 @@ def _prepared(
     basis = _basis(hard, modes, cache) if spectral or method.startswith("cqhb") else None
     surface = None
     if method == "coe":
-        embedding = embed(model, hard, points=settings.points, cache=cache)
+        embedding = embed(model, hard, align=settings.align, points=settings.points, cache=cache)
         features = np.asarray(embedding)
         if settings.refine == "register":
             surface = Surface.of(embedding)

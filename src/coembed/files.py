@@ -22,7 +22,7 @@ from safetensors.numpy import save as to_bytes
 from coembed.annotations import Int
 from coembed.errors import FileFormatError, InputError
 from coembed.sampling import Interpolation
-from coembed.shapes import Correspondence, Embedding, Operators, Shape
+from coembed.shapes import Alignment, Correspondence, Embedding, Operators, Shape
 
 __all__ = [
     "check_as_long",
@@ -131,7 +131,7 @@ def _umask() -> int:
 
 # --------------------------------------------------------------------------------- operators
 
-_OPERATORS_FORMAT = "coembed-operators-1"  # raise the number whenever prepare changes its result
+_OPERATORS_FORMAT = "coembed-operators-2"  # raise the number whenever prepare changes its result
 _OPERATOR_ARRAYS = ("points", "mass", "evals", "evecs", "grad_x", "grad_y", "rows", "centre")
 _WEAK_ARRAYS = ("l_data", "l_indices", "l_indptr")
 
@@ -209,7 +209,7 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 # -------------------------------------------------------------------------------- embeddings
 
-_EMBEDDING_FORMAT = "coembed-embedding-1"
+_EMBEDDING_FORMAT = "coembed-embedding-2"
 _EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
 _EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes")
 
@@ -223,6 +223,7 @@ def write_embedding(path: Path | str, embedding: Embedding, *, force: bool = Fal
     if path.suffix != ".npz":
         raise InputError(f"{path}: embeddings are written as .npz")
     facts = {name: getattr(embedding, name) for name in _EMBEDDING_FACTS}
+    facts["alignment"] = embedding.alignment.facts()
     arrays = {name: getattr(embedding, name) for name in _EMBEDDING_ARRAYS}
     if embedding.interpolation is not None:
         arrays["nearest"] = embedding.interpolation.nearest
@@ -252,6 +253,7 @@ def read_embedding(path: Path | str) -> Embedding:
         carried = arrays.pop("nearest", None), arrays.pop("nearest_weights", None)
         interpolation = None if carried[0] is None else Interpolation(*carried)
         header["notes"] = tuple(header["notes"])
+        header["alignment"] = Alignment.of(header["alignment"])
         return Embedding(**arrays, **header, interpolation=interpolation)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{path}: not an embedding written by coembed ({error})") from error

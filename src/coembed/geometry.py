@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from coembed import files
+from coembed import compiled, files
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import MIN_POINTS, Array, Operators, Shape
@@ -25,6 +25,7 @@ __all__ = [
     "geodesics_method",
     "gradients",
     "lost_precision",
+    "nearest_points",
     "on_surface",
     "prepare",
     "surface_points",
@@ -92,7 +93,10 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
     if n_neighbors > n - 1:
         notes.append(f"neighbours lowered from {n_neighbors} to {n - 1}: {n} distinct points")
         n_neighbors = n - 1
-    stiffness, mass = laplacian(points, n_neighbors=n_neighbors, name=shape.name)
+    neighbors = nearest_points(points, n_neighbors)
+    stiffness, mass = laplacian(
+        points, n_neighbors=n_neighbors, neighbors=neighbors, name=shape.name
+    )
     shift = mass @ points / mass.sum()
     scale = 1 / np.sqrt(mass.sum())
     points, mass = (points - shift) * scale, mass * scale**2
@@ -110,7 +114,7 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
     evals, evecs = eigenpairs(
         stiffness, mass, n_eig, n_constant=n_constant, points=points, name=shape.name
     )
-    grad_x, grad_y = gradients(points, evecs, n_neighbors=n_neighbors)
+    grad_x, grad_y = gradients(points, evecs, neighbors)
     return Operators(
         points=points,
         mass=mass,
@@ -256,8 +260,7 @@ def _curve_order(
 def gradients(
     points: Float[np.ndarray, "n 3"],
     functions: Float[np.ndarray, "n k"],
-    *,
-    n_neighbors: int = N_NEIGHBORS,
+    neighbors: Int[np.ndarray, "n j"],
 ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
     """Tangent gradient of functions on a cloud, by least squares over the nearest neighbours.
 
@@ -270,25 +273,31 @@ def gradients(
     ----------
     [Sharp22] sec. 3.3.
     """
-    n, n_columns = len(points), n_neighbors + 1
-    tree = scipy.spatial.cKDTree(points)
+    n = len(points)
     grad_x, grad_y = np.empty(functions.shape), np.empty(functions.shape)
     for first in range(0, n, _CHUNK):
         rows = slice(first, min(first + _CHUNK, n))
-        own = np.arange(rows.start, rows.stop)
-        _, neighbors = tree.query(points[rows], k=n_columns)
-        neighbors = _without(own, neighbors)
-        offsets = points[neighbors] - points[rows, None]
+        near = neighbors[rows]
+        offsets = points[near] - points[rows, None]
         weights = _least_squares(offsets @ _tangent_axes(offsets))  # n 2 j
-        columns = np.concatenate([neighbors, own[:, None]], axis=1)
-        starts = np.arange(len(own) + 1) * n_columns
+        starts = np.arange(len(near) + 1, dtype=near.dtype) * near.shape[1]
         for axis, gradient in enumerate((grad_x, grad_y)):
-            values = np.append(weights[:, axis], -weights[:, axis].sum(axis=1)[:, None], axis=1)
             operator = scipy.sparse.csr_array(
-                (values.ravel(), columns.ravel(), starts), shape=(len(own), n)
+                (weights[:, axis].ravel(), near.ravel(), starts), shape=(len(near), n)
             )
             gradient[rows] = operator @ functions
+            gradient[rows] -= weights[:, axis].sum(axis=1)[:, None] * functions[rows]
     return grad_x, grad_y
+
+
+def nearest_points(points: Float[np.ndarray, "n 3"], k: int) -> Int[np.ndarray, "n j"]:
+    """The ``k`` nearest other points of each, nearest first."""
+    tree = compiled.tree(points)
+    neighbors = np.empty((len(points), k), dtype=np.int32)
+    for first in range(0, len(points), _CHUNK):
+        rows = np.arange(first, min(first + _CHUNK, len(points)))
+        neighbors[rows] = _without(rows, tree.query(points[rows], k=k + 1)[1])
+    return neighbors
 
 
 def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 2 j"]:
@@ -302,6 +311,8 @@ def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 
 
 def _without(own: Int[np.ndarray, " n"], neighbors: Int[np.ndarray, "n j"]) -> Array:
     """Drop each point from its own neighbours; the farthest goes where it is not among them."""
+    if (neighbors[:, 0] == own).all():
+        return neighbors[:, 1:]
     itself = neighbors == own[:, None]
     itself[~itself.any(axis=1), -1] = True
     return neighbors[~itself].reshape(len(neighbors), -1)

@@ -23,7 +23,9 @@ _CHUNK = 512  # rows; a chunk of every intermediate array stays in the processor
 
 def linear(parameters: Parameters, name: str, x: Float[Array, "n a"]) -> Float[Array, "n b"]:
     """X Wᵀ + b."""
-    return x @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"]
+    result = x @ parameters[f"{name}.weight"].T
+    result += parameters[f"{name}.bias"]
+    return result
 
 
 def extractor(
@@ -80,34 +82,52 @@ def _diffusion_block(
     xp = namespace(x)
     time = xp.abs(parameters[f"{name}.time"])
     spectrum = xp.exp(-operators.evals[:, None] * time[None, :]) * (inverse @ x)
-    n = x.shape[0]
+    # A and the first layer are applied to the spectrum: it has far fewer rows than there are points
+    real, imaginary = (
+        spectrum @ parameters[f"{name}.rotate.{part}"].T for part in ("real", "imaginary")
+    )
+    turned = xp.concat([spectrum, real, imaginary], axis=1)
+    n, c = x.shape
+    weight = parameters[f"{name}.mlp.0.weight"].T
+    of_x, of_diffused, of_products = weight[:c], spectrum @ weight[c : 2 * c], weight[2 * c :]
     size = _CHUNK if isinstance(x, np.ndarray) else n
     chunks = []
     for start in range(0, n, size):
         rows = slice(start, start + size)
-        diffused = operators.evecs[rows] @ spectrum
         products = _gradient_features(
-            parameters, name, operators.grad_x[rows] @ spectrum, operators.grad_y[rows] @ spectrum
+            operators.grad_x[rows] @ turned, operators.grad_y[rows] @ turned
         )
-        hidden = xp.concat([x[rows], diffused, products], axis=1)
-        hidden = _relu(linear(parameters, f"{name}.mlp.0", hidden))
-        hidden = _relu(linear(parameters, f"{name}.mlp.1", hidden))
-        chunks.append(linear(parameters, f"{name}.mlp.2", hidden) + x[rows])
+        hidden = products @ of_products
+        hidden += x[rows] @ of_x
+        hidden += operators.evecs[rows] @ of_diffused
+        hidden += parameters[f"{name}.mlp.0.bias"]
+        hidden = _relu(linear(parameters, f"{name}.mlp.1", _relu(hidden)))
+        hidden = linear(parameters, f"{name}.mlp.2", hidden)
+        hidden += x[rows]
+        chunks.append(hidden)
     return chunks[0] if len(chunks) == 1 else xp.concat(chunks, axis=0)
 
 
 def _gradient_features(
-    parameters: Parameters, name: str, grad_x: Float[Array, "n c"], grad_y: Float[Array, "n c"]
+    along_x: Float[Array, "n three_c"], along_y: Float[Array, "n three_c"]
 ) -> Float[Array, "n c"]:
-    """Tanh of the real inner product of a gradient and its learned complex-linear image."""
-    xp = namespace(grad_x)
-    real, imaginary = parameters[f"{name}.rotate.real"].T, parameters[f"{name}.rotate.imaginary"].T
-    image_x = grad_x @ real - grad_y @ imaginary
-    image_y = grad_y @ real + grad_x @ imaginary
-    return xp.tanh(grad_x * image_x + grad_y * image_y)
+    """Tanh of the real inner product of a gradient and its learned complex-linear image.
+
+    For each axis: the gradient, its image under the real part, that under the imaginary part.
+    """
+    c = along_x.shape[1] // 3
+    grad_x, real_x, imaginary_x = (along_x[:, i * c : (i + 1) * c] for i in range(3))
+    grad_y, real_y, imaginary_y = (along_y[:, i * c : (i + 1) * c] for i in range(3))
+    return namespace(along_x).tanh(
+        grad_x * (real_x - imaginary_y) + grad_y * (real_y + imaginary_x)
+    )
 
 
 def _relu(x: Float[Array, "n c"]) -> Float[Array, "n c"]:
+    """Of an array that nobody else holds: NumPy does it in place."""
+    if isinstance(x, np.ndarray):
+        # a row of zeros: with the number 0 it takes three times as long
+        return np.maximum(x, np.zeros(x.shape[1], dtype=x.dtype), out=x)
     return namespace(x).clip(x, min=0)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from coembed import __version__, adaptation, functional, geometry, health, sampling
+from coembed import __version__, adaptation, alignment, functional, geometry, health, sampling
+from coembed.alignment import Way
 from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
@@ -21,9 +22,18 @@ from coembed.layers import Landmarks
 from coembed.model import CoupledEmbedding
 from coembed.registration import Registration, Surface, register
 from coembed.search import Cells, Partition, nearest, there_and_back
-from coembed.shapes import MIN_POINTS, Correspondence, Embedding, Shape
+from coembed.shapes import MIN_POINTS, Alignment, Correspondence, Embedding, Operators, Shape
 
-__all__ = ["POINTS", "REFINEMENTS", "Cost", "EmbeddedCorrespondence", "embed", "estimate", "match"]
+__all__ = [
+    "POINTS",
+    "REFINEMENTS",
+    "Cost",
+    "EmbeddedCorrespondence",
+    "embed",
+    "estimate",
+    "match",
+    "match_otherwise",
+]
 
 POINTS = 20_000
 """Points of a shape that the network looks at, if it has more and nothing else is asked for."""
@@ -38,9 +48,11 @@ _ASKED = 200  # queries whose answers are compared with an exact search
 _LANDMARKS_ABOVE, _LANDMARKS = 10_000, 2_000  # points, for cross-attention
 
 # measured on one core of an AMD EPYC: seconds and bytes for a point that the network looks at, for
-# any point of a shape, for any point in the search; bytes of the program itself
-_SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1.2e-4, 3e-6, 5e-6
-_BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 12_000, 700, 120_000_000
+# any point of a shape, for any point in the search; bytes of the program itself. The Laplacian of
+# 100,000 points at a time takes most bytes; of larger shapes the eigenvectors do
+_SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1e-4, 3e-6, 5e-6
+_BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
+_BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_000
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
 _FEWEST = 1000  # points that are worth looking at
 
@@ -121,6 +133,7 @@ def match(
     source: Shape | Embedding,
     target: Shape | Embedding,
     *,
+    align: Way | tuple[Way, Way] = "auto",
     coupled: bool = False,
     refine: str = "none",
     adapt: float = 0.0,
@@ -134,10 +147,17 @@ def match(
     Parameters
     ----------
     model
-        From `load`. The shapes should stand as its training shapes did (the shipped weights
-        expect y up, facing +z); a turn of 20 degrees does no harm.
+        From `load`.
     source, target
         Shapes, or what `embed` made of them with the same model.
+    align
+        How to turn the shapes for the network, which knows them as its training shapes stood (for
+        the shipped weights: people, y up, facing +z); one for both, or one each. A turn of 20
+        degrees does no harm. ``"auto"``: a shape that does not stand so is turned; two that look
+        like no people are turned alike (see ``"target"``). ``"yaw"``: about the y axis only.
+        ``"target"``: the source is turned as the target stands. ``"x"``, ``"-x"``, ... ``"-z"``:
+        the axis that is up. A rotation matrix, or its nine numbers. ``"none"``: not at all. The
+        points of the answer, such as `EmbeddedCorrespondence.deformed`, are never turned.
     coupled
         Refine the pair's embeddings by cross-attention first, as in the paper; by default each
         shape is embedded alone, as the released code does at test. Above 10,000 points attention
@@ -182,7 +202,8 @@ def match(
         model.check_coupled()
     started = time.perf_counter()
     report("embed")
-    pair = _embedded_pair(model, (source, target), points, cache, jobs)
+    how = _How(points, cache, align if isinstance(align, tuple) else (align, align))
+    pair = _embedded_pair(model, (source, target), how, jobs)
     refining = time.perf_counter()
     if coupled:
         pair = _coupled(model, *pair)
@@ -218,6 +239,30 @@ def match(
     )  # fmt: skip
 
 
+def match_otherwise(
+    model: CoupledEmbedding,
+    source: Shape,
+    target: Shape | Embedding,
+    matches: EmbeddedCorrespondence,
+    **settings: Any,
+) -> EmbeddedCorrespondence:
+    """The other answer: as `match`, but with the source turned the next best way.
+
+    For people that is, nearly always, the way in which front and back, and so left and right, are
+    exchanged; where no turn was looked for, it is half a turn about the y axis.
+
+    Parameters
+    ----------
+    matches
+        The first answer.
+    settings
+        Those it was found with, without ``align``.
+    """
+    first, second = (one.alignment for one in matches.embeddings)
+    other = alignment.BACK @ first.rotation if first.other is None else first.other
+    return match(model, source, target, align=(other, second.rotation), **settings)
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a match will take, roughly: seconds and bytes, and the share spent on embedding."""
@@ -249,10 +294,13 @@ def estimate(
     embedding = (_SECONDS_LOOKED_AT * sum(looked_at) + _SECONDS * sum(new)) / at_once
     seconds = embedding + _SECONDS_SEARCHED * n
     fixed = _BYTES + _BYTES_SEARCHED * n
-    each = _BYTES_LOOKED_AT * at_once
-    memory = int(fixed + each * max(looked_at, default=0))
+    largest = max(looked_at, default=0)
+    laplacian = min(_BYTES_LOOKED_AT * largest, _BYTES_LAPLACIAN)
+    memory = int(fixed + at_once * max(laplacian, _BYTES_LOOKED_AT_MORE * largest))
     if memory > max_memory:
-        fits = int((max_memory - fixed) / each / 100) * 100
+        left = (max_memory - fixed) / at_once
+        each = _BYTES_LOOKED_AT if left < _BYTES_LAPLACIAN else _BYTES_LOOKED_AT_MORE
+        fits = int(left / each / 100) * 100
         advice = f"--points {fits} would fit" if fits >= _FEWEST else "thin the shapes first"
         raise InputError(
             f"matching {source.name} and {target.name} needs about {memory / 1e9:.2f} GB, more "
@@ -265,6 +313,7 @@ def embed(
     model: CoupledEmbedding,
     shape: Shape,
     *,
+    align: Way = "auto",
     points: int | None = POINTS,
     cache: Path | None = None,
 ) -> Embedding:
@@ -272,111 +321,163 @@ def embed(
 
     Parameters
     ----------
-    points, cache
+    align, points, cache
         As in `match`.
     """
-    if points is not None and points < MIN_POINTS:
-        raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
-    if points is not None and points < len(shape.points):
-        distinct = geometry.distinct_points(shape)
-        if points < len(distinct.points):
-            return _sampled(model, shape, distinct, points, cache)
-    started = time.perf_counter()
-    operators = geometry.prepare(shape, n_eig=model.config.n_eig, cache=cache)
-    prepared = time.perf_counter()
-    return Embedding(
-        values=np.asarray(model.embed(operators)),
-        sample=np.arange(len(operators.points)),
-        interpolation=None,
-        points=operators.points,
-        rows=operators.rows,
-        centre=operators.centre,
-        scale=operators.scale,
-        notes=(*shape.notes, *operators.notes),
-        seconds=(prepared - started, time.perf_counter() - prepared),
-        **_facts(model, shape),
-    )
+    return _embed(model, shape, points, cache, lambda ops: alignment.align(ops, align, model))
 
 
-def _sampled(
+def _embed(
     model: CoupledEmbedding,
     shape: Shape,
-    distinct: geometry.DistinctPoints,
-    n: int,
+    points: int | None,
     cache: Path | None,
+    aligned: Callable[[Operators], Alignment],
 ) -> Embedding:
+    """Embedding of a shape, turned as ``aligned`` says of its operators."""
+    if points is not None and points < MIN_POINTS:
+        raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
     started = time.perf_counter()
-    points = distinct.points
-    sample = sampling.thin(points, n)
-    operators = geometry.prepare(
-        Shape(points[sample], name=shape.name), n_eig=model.config.n_eig, cache=cache
-    )
-    interpolation = sampling.interpolation(points, points[sample])
+    looked_at = _LookedAt.of(model, shape, points, cache)
     prepared = time.perf_counter()
-    note = (
-        f"the network looked at {len(sample)} of {len(points)} distinct points; the embeddings of "
-        "the others are interpolated"
-    )
+    operators = looked_at.operators
+    turn = aligned(operators)
+    if turn.turns:
+        operators = alignment.turned(operators, turn.rotation)
+    values = np.asarray(model.embed(operators))
     return Embedding(
-        values=np.asarray(model.embed(operators))[operators.rows],
-        sample=sample,
-        interpolation=interpolation,
-        points=(points - operators.centre) * operators.scale,
-        rows=distinct.rows,
-        centre=distinct.centre + operators.centre * distinct.size,
-        scale=operators.scale / distinct.size,
-        notes=(*shape.notes, *distinct.notes, note, *operators.notes),
+        values=values if looked_at.interpolation is None else values[operators.rows],
+        sample=looked_at.sample,
+        interpolation=looked_at.interpolation,
+        points=looked_at.points,
+        rows=looked_at.rows,
+        centre=looked_at.centre,
+        scale=looked_at.scale,
+        notes=(*shape.notes, *looked_at.notes, *turn.notes),
+        alignment=turn,
         seconds=(prepared - started, time.perf_counter() - prepared),
-        **_facts(model, shape),
+        name=shape.name,
+        sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
+        weights=model.digest,
+        similarity=model.config.similarity,
     )
 
 
-def _facts(model: CoupledEmbedding, shape: Shape) -> dict[str, str]:
-    return {
-        "name": shape.name,
-        "sha256": hashlib.sha256(shape.points.tobytes()).hexdigest(),
-        "weights": model.digest,
-        "similarity": model.config.similarity,
-    }
+@dataclass(frozen=True, eq=False)
+class _LookedAt:
+    """Operators of a shape or of a sample of it; the rest as in `Embedding`."""
 
+    operators: Operators
+    sample: Int[np.ndarray, " m"]
+    interpolation: sampling.Interpolation | None
+    points: Float[np.ndarray, "n 3"]
+    rows: Int[np.ndarray, " r"]
+    centre: Float[np.ndarray, " 3"]
+    scale: float
+    notes: tuple[str, ...]
 
-def _embedded(
-    model: CoupledEmbedding, shape: Shape | Embedding, points: int | None, cache: Path | None
-) -> Embedding:
-    if isinstance(shape, Shape):
-        return embed(model, shape, points=points, cache=cache)
-    if shape.weights != model.digest:
-        raise InputError(
-            f"{shape.name}: was embedded with other weights than those to match with; "
-            "name the same weights, or embed it again"
+    @classmethod
+    def of(
+        cls, model: CoupledEmbedding, shape: Shape, points: int | None, cache: Path | None
+    ) -> "_LookedAt":
+        n_eig = model.config.n_eig
+        if points is not None and points < len(shape.points):
+            distinct = geometry.distinct_points(shape)
+            if points < len(distinct.points):
+                return cls._sampled(n_eig, shape.name, distinct, points, cache)
+        operators = geometry.prepare(shape, n_eig=n_eig, cache=cache)
+        return cls(
+            operators, np.arange(len(operators.points)), None, operators.points, operators.rows,
+            operators.centre, operators.scale, operators.notes,
+        )  # fmt: skip
+
+    @classmethod
+    def _sampled(
+        cls, n_eig: int, name: str, distinct: geometry.DistinctPoints, n: int, cache: Path | None
+    ) -> "_LookedAt":
+        points = distinct.points
+        sample = sampling.thin(points, n)
+        operators = geometry.prepare(Shape(points[sample], name=name), n_eig=n_eig, cache=cache)
+        note = (
+            f"the network looked at {len(sample)} of {len(points)} distinct points; the embeddings "
+            "of the others are interpolated"
         )
-    return shape
+        return cls(
+            operators,
+            sample,
+            sampling.interpolation(points, points[sample]),
+            (points - operators.centre) * operators.scale,
+            distinct.rows,
+            distinct.centre + operators.centre * distinct.size,
+            operators.scale / distinct.size,
+            (*distinct.notes, note, *operators.notes),
+        )
+
+
+@dataclass(frozen=True)
+class _How:
+    """How the two shapes of a pair are to be embedded."""
+
+    points: int | None
+    cache: Path | None
+    ways: tuple[Way, Way]
+
+    def embedded(self, model: CoupledEmbedding, shape: Shape | Embedding, side: int) -> Embedding:
+        if isinstance(shape, Shape):
+            return embed(model, shape, align=self.ways[side], points=self.points, cache=self.cache)
+        if shape.weights != model.digest:
+            raise InputError(
+                f"{shape.name}: was embedded with other weights than those to match with; "
+                "name the same weights, or embed it again"
+            )
+        return shape
+
+
+def _aligned_to_target(
+    model: CoupledEmbedding,
+    source: Shape | Embedding,
+    pair: tuple[Embedding, Embedding],
+    how: _How,
+) -> tuple[Embedding, Embedding]:
+    """The pair, its source turned as the target stands, if that is asked for or all there is."""
+    wanted = [way if isinstance(way, str) else "given" for way in how.ways]
+    strangers = wanted == ["auto", "auto"] and not any(one.alignment.known for one in pair)
+    if isinstance(source, Embedding) or not (wanted[0] == "target" or strangers):
+        return pair
+    target = pair[1]
+    turned = _embed(
+        model, source, how.points, how.cache, lambda ops: alignment.align_to(ops, target, model)
+    )
+    return turned, target
 
 
 def _embedded_pair(
     model: CoupledEmbedding,
     shapes: tuple[Shape | Embedding, Shape | Embedding],
-    points: int | None,
-    cache: Path | None,
+    how: _How,
     jobs: int,
 ) -> tuple[Embedding, Embedding]:
     if jobs == 1 or any(isinstance(shape, Embedding) for shape in shapes):
-        return (
-            _embedded(model, shapes[0], points, cache),
-            _embedded(model, shapes[1], points, cache),
-        )
+        pair = how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
+    else:
+        pair = _embedded_at_once(model, shapes, how)
+    return _aligned_to_target(model, shapes[0], pair, how)
+
+
+def _embedded_at_once(
+    model: CoupledEmbedding, shapes: tuple[Shape | Embedding, Shape | Embedding], how: _How
+) -> tuple[Embedding, Embedding]:
+    """Both shapes embedded, the second one in a forked process."""
     from multiprocessing import get_context
 
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_send_embedded, args=(sending, model, shapes[1], points, cache)
-    )
+    process = context.Process(target=_send_embedded, args=(sending, model, shapes[1], how))
     process.start()
     sending.close()  # so that the end of the process ends the waiting below
     try:
-        first = _embedded(model, shapes[0], points, cache)
+        first = how.embedded(model, shapes[0], 0)
         second = receiving.recv()
     except EOFError as error:
         raise NumericalError(
@@ -393,14 +494,10 @@ def _embedded_pair(
 
 
 def _send_embedded(
-    sending: Any,
-    model: CoupledEmbedding,
-    shape: Shape | Embedding,
-    points: int | None,
-    cache: Path | None,
+    sending: Any, model: CoupledEmbedding, shape: Shape | Embedding, how: _How
 ) -> None:
     try:
-        sending.send(_embedded(model, shape, points, cache))
+        sending.send(how.embedded(model, shape, 1))
     except Exception as error:  # it is raised again where the result is awaited
         sending.send(error)
 
@@ -558,6 +655,7 @@ def _record(
             "health": health.count(one, shape if isinstance(shape, Shape) else None),
             "centre": one.centre.tolist(),
             "scale": one.scale,
+            "alignment": one.alignment.facts(),
         }
         for one, shape in zip(embedded, given, strict=True)
     ]

@@ -3,6 +3,7 @@
 import json
 import re
 import struct
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ __all__ = ["read_gltf", "read_obj", "read_off", "read_ply", "read_stl"]
 
 
 # --------------------------------------------------------------------------------------- PLY
+
+_PLY_CORNERS = ("vertex_indices", "vertex_index")
 
 
 def read_ply(path: Path, request: Request = WHOLE) -> Content:
@@ -63,9 +66,9 @@ def _ply_data(path: Path, content: bytes, request: Request) -> tuple[Any, tuple[
     from plyfile import PlyData, PlyElementParseError
 
     declared = _ply_counts(content)
-    stream = _KeptOpen(_recounted(content, [min(count, len(content)) for _, count in declared]))
+    clamped = _recounted(content, [min(count, len(content)) for _, count in declared])
     try:
-        data = PlyData.read(stream)
+        data, rest = _ply_elements(path if clamped == content else None, clamped)
     except PlyElementParseError as error:
         if error.row is None or error.element is None:
             raise
@@ -73,14 +76,14 @@ def _ply_data(path: Path, content: bytes, request: Request) -> tuple[Any, tuple[
         what, count = f"rows of element {error.element.name!r}", declared[place][1]
         notes = request.cut(path, what, count, f"{error.row} ({error.message})")
         counts = [count for _, count in declared[:place]]
-        rest = [0] * (len(declared) - place - 1)
+        absent = [0] * (len(declared) - place - 1)
         whole = _whole_rows(content, sum(counts), error.row)
         if whole is None:
             raise miscounted(path, what, count, f"{error.row} ({error.message})") from None
-        again = _recounted(content, [*counts, whole, *rest])
+        again = _recounted(content, [*counts, whole, *absent])
         notes = request.cut(path, what, count, whole)
         return PlyData.read(_KeptOpen(again)), notes
-    _check_end(path, data, content[content.find(b"end_header") :], stream.read())
+    _check_end(path, data, content[content.find(b"end_header") :], rest)
     return data, ()
 
 
@@ -96,12 +99,28 @@ def _whole_rows(content: bytes, before: int, row: int) -> int | None:
 
     In a text the last line may be cut in the middle of a number, so it counts only with its end.
     """
-    end = content.find(b"end_header")
-    if not re.search(rb"(?m)^format\s+ascii", content[:end]):
+    if not _is_text(content):
         return row
-    lines = content[end:].splitlines(keepends=True)[1:]
+    lines = content[content.find(b"end_header") :].splitlines(keepends=True)[1:]
     whole = len(lines) - before - (bool(lines) and not lines[-1].endswith(b"\n"))
     return min(row, whole) if row >= whole - 1 else None
+
+
+def _ply_elements(path: Path | None, content: bytes) -> tuple[Any, bytes]:
+    """All elements of the content, which a file may hold too, and the bytes that follow them."""
+    from plyfile import PlyData, PlyElementParseError
+
+    stream = _KeptOpen(content)
+    if path is not None and not _is_text(content):
+        # rows of one length are mapped, which takes no time; other files are read row by row
+        three = dict.fromkeys(_PLY_CORNERS, 3)
+        with suppress(PlyElementParseError), path.open("rb") as mapped:
+            return PlyData.read(mapped, known_list_len={"face": three}), mapped.read()
+    return PlyData.read(stream), stream.read()
+
+
+def _is_text(content: bytes) -> bool:
+    return bool(re.search(rb"(?m)^format\s+ascii", content[: content.find(b"end_header")]))
 
 
 class _KeptOpen(BytesIO):
@@ -132,10 +151,11 @@ def _native(values: Any) -> np.ndarray:
 def _ply_faces(data: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
     if "face" not in data or not data["face"].count:
         return None, ()
-    for name in ("vertex_indices", "vertex_index"):
+    for name in _PLY_CORNERS:
         if name in data["face"]:
             polygons = data["face"][name]
-            faces = triangles_of(list(polygons))
+            alike = polygons.dtype.kind != "O"
+            faces = polygons.astype(np.int64) if alike else triangles_of(list(polygons))
             return faces, triangulated(len(polygons), faces)
     return None, ("its faces name no points and are left out",)
 

@@ -23,9 +23,12 @@ from coembed.errors import FileFormatError, InputError, WeightsError
 from coembed.layers import Landmarks
 from coembed.shapes import Array, Operators
 
-__all__ = ["CoupledEmbedding", "ModelConfig", "initial_parameters", "load", "save"]
+__all__ = ["PEOPLE", "CoupledEmbedding", "ModelConfig", "initial_parameters", "load", "save"]
 
 _FORMAT = "coembed-weights-1"
+
+PEOPLE = "people, y up, facing +z"
+"""What ``info["frame"]`` says of weights whose training shapes stood so."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,11 @@ class CoupledEmbedding:
         for name in sorted(self.parameters):
             digest.update(np.ascontiguousarray(self.parameters[name]).tobytes())
         return digest.hexdigest()
+
+    @property
+    def frame(self) -> str:
+        """How the training shapes stood; "" if that is not known."""
+        return str(self.info.get("frame", ""))
 
     def embed(self, operators: Operators) -> Float[Array, "n d"]:
         """Intermediate embedding of one shape: what matching uses by default."""

@@ -13,7 +13,7 @@ import numpy as np
 from coembed import files
 from coembed.annotations import Float
 from coembed.errors import FileFormatError, MissingExtraError, WeightsError
-from coembed.model import CoupledEmbedding, ModelConfig
+from coembed.model import PEOPLE, CoupledEmbedding, ModelConfig
 
 __all__ = ["import_weights"]
 
@@ -97,6 +97,7 @@ def import_weights(path: Path | str) -> CoupledEmbedding:
         "origin": f"{path.name}, released with the paper's reference code",
         "data": "see the reference; FAUST, SCAPE and SURREAL are non-commercial",
         "licence": "of the reference and its data; for research measurement only",
+        "frame": PEOPLE,
     }
     return CoupledEmbedding(config, parameters, info)
 

@@ -6,6 +6,7 @@ Takes and gives arrays.
 import numpy as np
 import scipy
 
+from coembed import compiled
 from coembed.annotations import Float, Int
 
 __all__ = ["Interpolation", "interpolation", "thin"]
@@ -111,7 +112,7 @@ def interpolation(
     that is one of the others takes that one's value.
     """
     k = min(k, len(others))
-    tree = scipy.spatial.cKDTree(others)
+    tree = compiled.tree(others)
     nearest = np.empty((len(points), k), dtype=np.int32)
     weights = np.empty((len(points), k), dtype=np.float32)
     for start in range(0, len(points), _CHUNK):

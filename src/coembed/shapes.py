@@ -15,7 +15,16 @@ from coembed.annotations import Bool, Float, Int, Sparse
 from coembed.errors import InputError
 from coembed.sampling import Interpolation
 
-__all__ = ["MIN_POINTS", "Array", "Correspondence", "Embedding", "Operators", "Shape", "namespace"]
+__all__ = [
+    "MIN_POINTS",
+    "Alignment",
+    "Array",
+    "Correspondence",
+    "Embedding",
+    "Operators",
+    "Shape",
+    "namespace",
+]
 
 Array = Any
 """An array of the running back end: NumPy for inference, torch for training."""
@@ -30,6 +39,7 @@ def namespace(array: Array) -> Any:
     return array_namespace(array)
 
 
+_TELLING = 0.002  # of likeness: by less no turn is better than another
 MIN_POINTS = 20
 """The fewest distinct points that carry enough neighbours for a Laplacian."""
 
@@ -229,6 +239,91 @@ class Operators:
 
 
 @dataclass(frozen=True, eq=False)
+class Alignment:
+    """How a shape was turned for the network, so that it stands as the weights expect.
+
+    Parameters
+    ----------
+    way
+        How the turn was found: ``"auto"``, ``"yaw"``, ``"target"``; ``"none"``; ``"given"``.
+    rotation
+        The network saw ``points @ rotation.T``.
+    likeness
+        Mean cosine of nearest neighbours, both ways, between the embedding of the shape so
+        turned and those of people who stand upright; 0 where nobody looked.
+    runner_up, other
+        Likeness in the best turn of those more than 60 degrees away, and that turn.
+    curve
+        Likeness after a further turn by 0, 30, ... 330 degrees about the y axis; empty if no
+        search was needed.
+    known
+        Whether the shape looks like those that the turn was found with.
+    """
+
+    way: str = "none"
+    rotation: Float[np.ndarray, "3 3"] = field(default_factory=lambda: np.eye(3))
+    likeness: float = 0.0
+    runner_up: float = 0.0
+    other: Float[np.ndarray, "3 3"] | None = None
+    curve: tuple[float, ...] = ()
+    known: bool = True
+
+    @property
+    def turns(self) -> bool:
+        """Whether the shape was turned at all."""
+        return not np.array_equal(self.rotation, np.eye(3))
+
+    @property
+    def margin(self) -> float:
+        """By how much the turn is better than any quite different one."""
+        return self.likeness - self.runner_up
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to tell of it, one sentence each."""
+        told = []
+        if self.turns:
+            told.append(f"{self._turn()} for the network; the points themselves stay")
+        if not self.known:
+            told.append(
+                f"looks like no person in any turn (likeness {self.likeness:.3f}), so its turn is "
+                "not known"
+            )
+        elif self.other is not None and self.margin < _TELLING:
+            told.append(
+                f"two turns are almost equally likely ({self.likeness:.4f} and "
+                f"{self.runner_up:.4f}): left and right, or front and back, may be exchanged"
+            )
+        return tuple(told)
+
+    def _turn(self) -> str:
+        x, y, z = (
+            self.rotation[2, 1] - self.rotation[1, 2],
+            self.rotation[0, 2] - self.rotation[2, 0],
+            self.rotation[1, 0] - self.rotation[0, 1],
+        )
+        degrees = np.rad2deg(np.arccos(np.clip((np.trace(self.rotation) - 1) / 2, -1, 1)))
+        axis = np.array([x, y, z]) / max(float(np.linalg.norm([x, y, z])), 1e-12)
+        about = ", ".join(f"{value:.2f}" for value in axis)
+        likely = f", likeness {self.likeness:.3f}" if self.likeness else ""
+        return f"turned by {degrees:.0f} degrees about ({about}){likely}"
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as plain numbers and text, for records and files."""
+        other = None if self.other is None else self.other.tolist()
+        arrays = {"rotation": self.rotation.tolist(), "other": other, "curve": list(self.curve)}
+        return {**vars(self), **arrays}
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> "Alignment":
+        """What `facts` gave, again."""
+        known = dict(facts)
+        known["rotation"] = np.array(known["rotation"])
+        known["other"] = None if known["other"] is None else np.array(known["other"])
+        return cls(**{**known, "curve": tuple(known["curve"])})
+
+
+@dataclass(frozen=True, eq=False)
 class Embedding:
     """A shape's embedding: all that matching needs to know of it.
 
@@ -255,6 +350,8 @@ class Embedding:
         Digest of the network, and what a near neighbour means for it.
     notes
         What was changed on the way in, one sentence each.
+    alignment
+        How the shape was turned for the network; ``points`` are not.
     seconds
         For operators and network.
     """
@@ -271,6 +368,7 @@ class Embedding:
     weights: str
     similarity: str
     notes: tuple[str, ...] = ()
+    alignment: Alignment = field(default_factory=Alignment)
     seconds: tuple[float, float] = (0.0, 0.0)
 
     def everywhere(self) -> Float[np.ndarray, "n d"]:

@@ -1,0 +1,476 @@
+"""Which way a shape stands, and the turn that lets it stand as the weights expect.
+
+People who stand upright and face +z have embeddings that are alike, whoever they are; turned ones
+have others. So a shape is compared with a few generated people, the `Compass`, in many turns. Every
+comparison also tells which part of a body each point would be, and from where the parts lie the
+upright frame is read off, so a few good guesses lead to the turn. Takes `Operators`, gives an
+`Alignment`.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from importlib.resources import as_file
+from importlib.resources import files as package_files
+from pathlib import Path
+
+import numpy as np
+
+from coembed import files, model, sampling
+from coembed.annotations import Float
+from coembed.errors import InputError
+from coembed.model import PEOPLE, CoupledEmbedding
+from coembed.search import directed, nearest
+from coembed.shapes import Alignment, Embedding, Operators
+
+__all__ = [
+    "AXES",
+    "BACK",
+    "SEARCHES",
+    "Compass",
+    "Way",
+    "align",
+    "align_to",
+    "learn",
+    "load",
+    "rotation_of",
+    "save",
+    "turned",
+]
+
+Way = str | np.ndarray
+
+SEARCHES = ("auto", "yaw", "target", "none")
+"""Ways to look for a turn: any, but only if one is needed; about the y axis; towards the target, as
+that stands; not at all."""
+
+_QUARTER = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])  # z goes to y, y to -z
+AXES = {
+    "x": np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]),
+    "-x": np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]]),
+    "y": np.eye(3),
+    "-y": np.diag([-1.0, -1, 1]),
+    "z": _QUARTER,
+    "-z": _QUARTER.T,
+}
+"""The rotation that takes each axis to y, leaving one of the others where it is."""
+
+_COARSE, _MIDDLE, _FINE = (
+    (200, 4),
+    (400, 6),
+    (800, 12),
+)  # points of the shape, people of the compass
+_KEPT, _STEPS = 6, 2  # guesses that are followed, how often each is set upright
+_SAME, _OTHER = 30.0, 60.0  # degrees: turns that are one and the same; that are different answers
+_UPRIGHT = 0.955  # likeness that people reach who stand within about 30 degrees of upright
+_PERSON = 0.94  # likeness that people reach in some turn
+_GAIN = 0.01  # of likeness, for which a small turn is worth while
+BACK = np.diag([-1.0, 1, -1])
+"""Half a turn about the y axis."""
+_LANDMARKS, _SPREAD, _RIDGE = 100, 0.045, 10.0
+_HALVES, _SINGLES = ("embeddings", "places"), ("landmarks", "usual", "frame")
+
+
+@dataclass(frozen=True, eq=False)
+class Compass:
+    """A few people who stand upright, as the network sees them, and where their parts usually lie.
+
+    Parameters
+    ----------
+    weights
+        Digest of the network.
+    embeddings
+        Unit rows for m points of each of b people.
+    places
+        The same points on the mean body, y up, its area being 1.
+    landmarks
+        Places of l landmarks.
+    usual
+        Where these lie on the average of many people, each laid on the mean body.
+    frame
+        From the landmarks' offsets from there (and 1) to the nine entries of the rotation that
+        sets the person upright again: a ridge regression.
+    """
+
+    weights: str
+    embeddings: Float[np.ndarray, "b m d"]
+    places: Float[np.ndarray, "b m 3"]
+    landmarks: Float[np.ndarray, "l 3"]
+    usual: Float[np.ndarray, "l 3"]
+    frame: Float[np.ndarray, "e 9"]
+
+    way = "auto"
+    least = _PERSON
+
+    def compare(
+        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
+    ) -> tuple[float, Float[np.ndarray, "n 3"]]:
+        """How alike an embedding is to those of the first so many people, and each point's place.
+
+        The likeness is the mean cosine of nearest neighbours, both ways.
+        """
+        values = directed(values, "cosine")
+        there, back = 0.0, 0.0
+        places = np.zeros((len(values), 3))
+        for person in range(people):
+            cosines = values @ self.embeddings[person].T
+            found = cosines.argmax(axis=1)
+            places += self.places[person][found]
+            there += float(mass @ cosines[np.arange(len(found)), found])
+            back += float(cosines.max(axis=0).mean())
+        return (there / float(mass.sum()) + back) / (2 * people), places / people
+
+    def upright(
+        self,
+        points: Float[np.ndarray, "n 3"],
+        mass: Float[np.ndarray, " n"],
+        places: Float[np.ndarray, "n 3"],
+    ) -> Float[np.ndarray, "3 3"]:
+        """The rotation that sets a person upright, from the places of its points."""
+        squared = ((places[None] - self.landmarks[:, None]) ** 2).sum(axis=2)
+        shares = (np.exp(-squared / (2 * _SPREAD**2)) + 1e-12) * mass
+        found = shares @ points / shares.sum(axis=1, keepdims=True)
+        laid, first = _laid_on(found, self.landmarks)
+        row = np.append((laid - self.usual).ravel(), 1.0)
+        return _rotation_near((row @ self.frame).reshape(3, 3)) @ first
+
+
+class _Template:
+    """One shape, as it stands, in the place of the people of a `Compass`."""
+
+    way = "target"
+    least = -1.0
+
+    def __init__(
+        self, embedding: Float[np.ndarray, "m d"], points: Float[np.ndarray, "m 3"]
+    ) -> None:
+        self._embedding, self._points = embedding, points
+
+    def compare(
+        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], _people: int
+    ) -> tuple[float, Float[np.ndarray, "n 3"]]:
+        """As of a `Compass`; the places are on the template. It counts as all the people."""
+        cosines = directed(values, "cosine") @ self._embedding.T
+        there = float(mass @ cosines.max(axis=1)) / float(mass.sum())
+        return (there + float(cosines.max(axis=0).mean())) / 2, self._points[cosines.argmax(axis=1)]
+
+    def upright(
+        self,
+        points: Float[np.ndarray, "n 3"],
+        mass: Float[np.ndarray, " n"],
+        places: Float[np.ndarray, "n 3"],
+    ) -> Float[np.ndarray, "3 3"]:
+        """The rotation that lays the points best on their places."""
+        weights = mass[:, None] / mass.sum()
+        points = points - (weights * points).sum(axis=0)
+        return _rotation_near((weights * places).T @ points)
+
+
+def align(operators: Operators, way: Way, network: CoupledEmbedding) -> Alignment:
+    """The turn in which a shape stands as those did that the network was trained on.
+
+    Parameters
+    ----------
+    way
+        One of `SEARCHES`, of `AXES`, or a rotation: a matrix, or its nine numbers row by row with
+        commas between. ``"auto"`` first looks whether the shape stands upright as it is; then it
+        stays so, and so does what looks like no person in any turn.
+    network
+        Where nothing tells that its training shapes were people, y up, facing +z
+        (``info["frame"]``), ``"auto"`` leaves every shape as it is.
+
+    Raises
+    ------
+    InputError
+        If there is no such way, or the network's frame is not known to ``"yaw"``.
+    """
+    if not isinstance(way, str) or way not in SEARCHES:
+        return Alignment("given", rotation_of(way))
+    if way == "yaw" and network.frame != PEOPLE:
+        raise InputError(
+            "align yaw needs weights trained on people (y up, facing +z), and these do not say "
+            "that they are; use target, or name the axis that is up"
+        )
+    if way in ("none", "target") or network.frame != PEOPLE:
+        return Alignment("none")
+    search = _Search(operators, model.load(), load())
+    if way == "yaw":
+        return search.yaw()
+    return search.standing() or search.anyhow()
+
+
+def align_to(operators: Operators, target: Embedding, network: CoupledEmbedding) -> Alignment:
+    """The turn in which a shape's embedding is most like that of a target, as that one stands.
+
+    A turn is only made if that makes them clearly more alike.
+    """
+    sample = target.sample[sampling.thin(target.points[target.sample], _FINE[0])]
+    template = _Template(directed(target.at(sample), "cosine"), target.points[sample])
+    return _Search(operators, network, template).anyhow()
+
+
+def rotation_of(way: Way) -> Float[np.ndarray, "3 3"]:
+    """The rotation that an axis (the one that is up in the file) or nine numbers stand for.
+
+    Raises
+    ------
+    InputError
+        If it is none, or a reflection.
+    """
+    if isinstance(way, str) and way in AXES:
+        return AXES[way]
+    try:
+        numbers = way.split(",") if isinstance(way, str) else way
+        matrix = np.array(numbers, dtype=np.float64).reshape(3, 3)
+    except ValueError as error:
+        raise InputError(
+            f"align must be {', '.join(SEARCHES)}, the axis that is up ({', '.join(AXES)}), or "
+            f"the nine numbers of a rotation, row by row; got {way!r}"
+        ) from error
+    if not np.allclose(matrix @ matrix.T, np.eye(3), atol=1e-3):
+        raise InputError(
+            "align: the matrix is no rotation; its rows must be of length 1 and at right angles"
+        )
+    if np.linalg.det(matrix) < 0:
+        raise InputError("align: the matrix mirrors; if that is meant, mirror the file itself")
+    return _rotation_near(matrix)
+
+
+def turned(operators: Operators, rotation: Float[np.ndarray, "3 3"]) -> Operators:
+    """The same shape, turned; all but its points stays."""
+    return replace(operators, points=operators.points @ rotation.T)
+
+
+class _Search:
+    """One shape, looked at in many turns."""
+
+    def __init__(
+        self, operators: Operators, network: CoupledEmbedding, compass: "Compass | _Template"
+    ) -> None:
+        self._operators = operators
+        self._model, self._compass = network, compass
+
+    @cached_property
+    def _coarse(self) -> Operators:
+        return _thinned(self._operators, _COARSE[0], self._model.config.n_eig)
+
+    @cached_property
+    def _middle(self) -> Operators:
+        return _thinned(self._operators, _MIDDLE[0], self._model.config.n_eig)
+
+    @cached_property
+    def _fine(self) -> Operators:
+        return _thinned(self._operators, _FINE[0], self._model.config.n_eig)
+
+    def standing(self) -> Alignment | None:
+        """The alignment of a shape that stands upright as it is; None if it does not."""
+        there, places = self._look(self._middle, np.eye(3), _MIDDLE[1])
+        upright = self._compass.upright(self._middle.points, self._middle.mass, places)
+        if there < _UPRIGHT or _degrees(upright) > _SAME:
+            return None
+        back, _ = self._look(self._middle, BACK, _MIDDLE[1])
+        if back > there:
+            return None
+        return Alignment("auto", likeness=there, runner_up=back, other=BACK)
+
+    def anyhow(self) -> Alignment:
+        """The best of all turns."""
+        values = [self._look(self._coarse, turn, _COARSE[1])[0] for turn in _all_around()]
+        guesses = [_all_around()[i] for i in np.argsort(values, kind="stable")[::-1][:_KEPT]]
+        for _ in range(_STEPS):
+            guesses = [self._set_upright(self._middle, guess, _MIDDLE[1]) for guess in guesses]
+        values = [self._look(self._middle, guess, _MIDDLE[1])[0] for guess in guesses]
+        apart: list[Float[np.ndarray, "3 3"]] = []
+        for i in np.argsort(values, kind="stable")[::-1]:
+            if all(_degrees(guesses[i] @ one.T) > _SAME for one in apart):
+                apart.append(guesses[i])
+        # front and back are easily taken for each other
+        tried = [*apart[:3], *(BACK @ one for one in apart[:2])]
+        return self._chosen(
+            self._compass.way, [self._set_upright(self._fine, turn, _FINE[1]) for turn in tried]
+        )
+
+    def yaw(self) -> Alignment:
+        """The best of the turns about the y axis."""
+        degrees = np.arange(0.0, 360.0, 15.0)
+        values = [
+            self._look(self._coarse, _about_y(float(angle)), _COARSE[1])[0] for angle in degrees
+        ]
+        best = degrees[np.argsort(values, kind="stable")[::-1][:3]]
+        close = sorted({angle % 360 for one in best for angle in (one - 7.5, one, one + 7.5)})
+        backs = [(angle + 180) % 360 for angle in close]
+        return self._chosen("yaw", [_about_y(angle) for angle in (*close, *backs)])
+
+    def _chosen(self, way: str, turns: Sequence[Float[np.ndarray, "3 3"]]) -> Alignment:
+        values = [self._look(self._fine, turn, _FINE[1])[0] for turn in turns]
+        best = int(np.argmax(values))
+        rotation, likeness = turns[best], values[best]
+        others = [i for i, one in enumerate(turns) if _degrees(one @ rotation.T) > _OTHER]
+        runner_up = max(others, key=lambda i: values[i], default=None)
+        as_it_is, _ = self._look(self._fine, np.eye(3), _FINE[1])
+        known = likeness >= self._compass.least
+        close = _degrees(rotation) < _SAME or way == "target"
+        stays = not known or (close and likeness - as_it_is < _GAIN)
+        return Alignment(
+            way,
+            rotation=np.eye(3) if stays else rotation,
+            likeness=as_it_is if stays else likeness,
+            runner_up=0.0 if runner_up is None else values[runner_up],
+            other=None if runner_up is None else turns[runner_up],
+            curve=tuple(
+                self._look(self._coarse, _about_y(angle) @ rotation, _COARSE[1])[0]
+                for angle in np.linspace(0, 330, 12).tolist()
+            ),
+            known=known,
+        )
+
+    def _set_upright(
+        self, operators: Operators, turn: Float[np.ndarray, "3 3"], people: int
+    ) -> Float[np.ndarray, "3 3"]:
+        _, places = self._look(operators, turn, people)
+        return self._compass.upright(operators.points @ turn.T, operators.mass, places) @ turn
+
+    def _look(
+        self, operators: Operators, turn: Float[np.ndarray, "3 3"], people: int
+    ) -> tuple[float, Float[np.ndarray, "n 3"]]:
+        values = np.asarray(self._model.embed(turned(operators, turn)))
+        return self._compass.compare(values, operators.mass, people)
+
+
+def _thinned(operators: Operators, n: int, n_eig: int) -> Operators:
+    """The same functions on fewer points, each of which stands for those nearest to it."""
+    rows = sampling.thin(operators.points, n)
+    # in single precision, where nearest points are found 30 times faster than by a tree
+    every = operators.points.astype(np.float32)
+    near = nearest(every, every[rows])
+    evecs, grad_x, grad_y = (
+        getattr(operators, name)[rows, :n_eig].astype(np.float32)
+        for name in ("evecs", "grad_x", "grad_y")
+    )
+    return replace(
+        operators,
+        points=operators.points[rows],
+        mass=np.bincount(near, operators.mass, minlength=len(rows)),
+        evals=operators.evals[:n_eig],
+        evecs=evecs,
+        grad_x=grad_x,
+        grad_y=grad_y,
+    )
+
+
+# ---------------------------------------------------------------------------------- rotations
+
+
+@cache
+def _all_around() -> tuple[Float[np.ndarray, "3 3"], ...]:
+    """The 60 rotations of an icosahedron: none is further than 45 degrees from one of them."""
+    golden = (1 + np.sqrt(5)) / 2
+    fifth = np.array([[golden, -1, golden - 1], [1, golden - 1, -golden], [golden - 1, golden, 1]])
+    makers = (np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]]), np.diag([-1.0, -1, 1]), fifth / 2)
+    found = [np.eye(3)]
+    for one in found:  # grows while it is gone through
+        for maker in makers:
+            new = _rotation_near(maker @ one)
+            if all(np.abs(new - old).max() > 1e-6 for old in found):
+                found.append(new)
+    return tuple(found)
+
+
+def _about_y(degrees: float) -> Float[np.ndarray, "3 3"]:
+    cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+    return np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
+
+
+def _degrees(rotation: Float[np.ndarray, "3 3"]) -> float:
+    return float(np.rad2deg(np.arccos(np.clip((np.trace(rotation) - 1) / 2, -1, 1))))
+
+
+def _rotation_near(matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "3 3"]:
+    """The rotation R with the largest tr(RᵀM)."""
+    left, _, right = np.linalg.svd(matrix)
+    left[:, -1] *= np.sign(np.linalg.det(left @ right))
+    rotation: Float[np.ndarray, "3 3"] = left @ right
+    return rotation
+
+
+def _laid_on(
+    points: Float[np.ndarray, "l 3"], others: Float[np.ndarray, "l 3"]
+) -> tuple[Float[np.ndarray, "l 3"], Float[np.ndarray, "3 3"]]:
+    """Points about their mean, turned until they lie best on the others about theirs; the turn."""
+    points, others = points - points.mean(axis=0), others - others.mean(axis=0)
+    rotation = _rotation_near(others.T @ points)
+    return points @ rotation.T, rotation
+
+
+# ---------------------------------------------------------------------------- making a compass
+
+
+def learn(
+    network: CoupledEmbedding,
+    *,
+    people: int = _FINE[1],
+    points: int = 400,
+    poses: int = 2500,
+    seed: int = 77,
+) -> Compass:
+    """A compass for a network that was trained on people who stand upright, facing +z.
+
+    Parameters
+    ----------
+    people, points
+        Generated people to compare with, and points of each.
+    poses
+        Generated people from whom the regression learns.
+    """
+    from coembed import bodies, geometry, skinning  # they take long to load; matching needs none
+
+    def size_of(vertices: Float[np.ndarray, "v 3"]) -> float:
+        return float(np.sqrt(geometry.face_areas(vertices[template.faces]).sum()))
+
+    rng, template = np.random.default_rng(seed), skinning.body_model()
+    size = size_of(template.mean)
+    embeddings, places = [], []
+    for _ in range(people):
+        sample = bodies.sample(bodies.body(rng), 10 * points, rng)
+        operators = geometry.prepare(sample.shape)
+        place = np.empty(operators.points.shape)
+        place[operators.rows] = sample.place
+        rows = np.sort(rng.choice(sampling.thin(operators.points, points * 5 // 4), points, False))
+        values = np.asarray(network.embed(operators))[rows]
+        embeddings.append(directed(values, "cosine"))
+        places.append(place[rows] @ _QUARTER.T / size)
+    face, barycentric = bodies.landmarks(_LANDMARKS)
+    landmarks = bodies.on_mean(face, barycentric) @ _QUARTER.T / size
+    laid, back = [], []
+    for _ in range(poses):
+        body = bodies.body(rng)
+        found = bodies.on_body(body, face, barycentric) / size_of(body.vertices)
+        lying, rotation = _laid_on(found, landmarks)
+        laid.append(lying)
+        back.append(rotation.T.ravel())
+    usual = np.mean(laid, axis=0)
+    offsets = np.hstack([(np.array(laid) - usual).reshape(poses, -1), np.ones((poses, 1))])
+    normal = offsets.T @ offsets + _RIDGE * np.eye(offsets.shape[1])
+    frame = np.linalg.solve(normal, offsets.T @ np.array(back))
+    return Compass(network.digest, np.array(embeddings), np.array(places), landmarks, usual, frame)
+
+
+def save(compass: Compass, path: Path | str, *, force: bool = False) -> None:
+    """Write a compass as ``.npz``, in half precision."""
+    arrays = {name: getattr(compass, name).astype(np.float16) for name in _HALVES}
+    arrays |= {name: getattr(compass, name).astype(np.float32) for name in _SINGLES}
+    stream = io.BytesIO()
+    np.savez(stream, weights=compass.weights, **arrays)
+    files.write_bytes(Path(path), stream.getvalue(), force=force)
+
+
+@cache
+def load() -> Compass:
+    """The compass of the weights that ship."""
+    with (
+        as_file(package_files("coembed") / "data" / "compass.npz") as path,
+        np.load(path) as stored,
+    ):
+        arrays = {name: stored[name].astype(np.float32) for name in (*_HALVES, *_SINGLES)}
+        return Compass(str(stored["weights"]), **arrays)

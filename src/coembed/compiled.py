@@ -1,0 +1,64 @@
+"""SciPy's compiled parts, without the Python around them that takes long to load and is not used.
+
+A match of 5,000 points spends a third of its time on imports. What cannot be loaded alone, in
+another version of SciPy say, is loaded in the ordinary way: it only takes longer.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from coembed.annotations import Float
+
+__all__ = ["load_sparse", "tree"]
+
+_TREE = "scipy.spatial._ckdtree"
+
+
+def load_sparse() -> None:
+    """Load SciPy's sparse matrices and their linear algebra; `scipy.sparse` serves afterwards."""
+    if "scipy.sparse.linalg" not in sys.modules:
+        with _numpy_as_it_is():
+            import_module("scipy.sparse.linalg")
+
+
+@contextmanager
+def _numpy_as_it_is() -> Iterator[None]:
+    """Let NumPy name only what is loaded of it.
+
+    SciPy takes over all names of NumPy, and so makes it load f2py, its test tools, masked arrays
+    and more, which takes 0.1 s.
+    """
+    loaded, names, listing = set(vars(np)), np.__all__, np.__dir__
+    few = [name for name in names if name in loaded]
+    vars(np).update(__all__=few, __dir__=lambda: sorted(loaded))
+    try:
+        yield
+    finally:
+        vars(np).update(__all__=names, __dir__=listing)
+
+
+def tree(points: Float[np.ndarray, "n d"]) -> Any:
+    """SciPy's k-d tree of some points, without distances, hulls and rotations (0.1 s)."""
+    if _TREE not in sys.modules:
+        folder = Path(scipy.__file__).parent / "spatial"
+        spec = PathFinder.find_spec(_TREE, [str(folder)])
+        if spec is None or spec.loader is None:
+            return scipy.spatial.cKDTree(points)
+        load_sparse()  # which the module asks for
+        # under its own name, so that SciPy finds it when it wants it
+        sys.modules[_TREE] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[_TREE])
+        except ImportError:
+            del sys.modules[_TREE]
+            return scipy.spatial.cKDTree(points)
+    return sys.modules[_TREE].cKDTree(points)
