@@ -436,7 +436,7 @@ def test_every_method_and_refinement_finds_an_exact_copy(twins, tiny_model, meth
     assert found.pairs.tolist() == [[1, 0], [0, 1]]
     if method == "cqhb-hks":
         # signatures are fewer than the modes, so that some stay apart; chance would be a half.
-        # Which do depends on the operators' last bits: changes of 1e-15 give means from 0.02 to 0.17
+        # Which do depends on the operators' last bits: 1e-15 more or less give 0.02 to 0.17
         assert found.errors.mean() < 0.25
     else:
         np.testing.assert_allclose(found.errors, 0, atol=1e-6)

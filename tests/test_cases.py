@@ -35,6 +35,7 @@ def with_rows(points, rows, values):
     [
         (np.full((50, 3), np.nan), "got 0 usable ones among 50 rows"),
         (np.zeros((1, 3)), "at least 20 points are needed; got 1"),
+        (np.outer(np.arange(90.0), [1, 2, 3]) + 5e6, "all points lie on one line"),
         (np.ones((400, 3)), "at least 20 distinct points are needed; got 1 among 400 rows"),
     ],
 )
@@ -63,6 +64,33 @@ def test_o19_rows_that_are_not_finite_have_no_answer_and_change_nothing(
     target, there = with_rows(sphere.points, bad[:3], values[:3])
     found = matching.match(tiny_model, torus, Shape(target))
     np.testing.assert_array_equal(found.p2p, there[plain.p2p])
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(1e39, "far away"), (-4e8, "far away"), (1e200, "not finite")]
+)
+def test_o19_rows_beyond_all_others_have_no_answer_and_change_nothing(
+    tiny_model, torus, sphere, plain, value, reason
+):
+    """As memory that was never written to, or the origin among geo-referenced points."""
+    source, kept = with_rows(torus.points, np.array([0, 99]), [[0, value, 0], [value, 1, 1]])
+    found = matching.match(tiny_model, Shape(source), sphere)
+    assert found.p2p[[0, 99]].tolist() == [-1, -1]
+    np.testing.assert_array_equal(found.p2p[kept], plain.p2p)
+    told = f"2 rows are {reason} and have no answer (first: row 0)"
+    assert told in found.record["source"]["changes"]
+    target, there = with_rows(sphere.points, np.array([3]), [[value, value, value]])
+    found = matching.match(tiny_model, torus, Shape(target))
+    np.testing.assert_array_equal(found.p2p, there[plain.p2p])
+    mesh = Shape(np.vstack([sphere.points, [[value] * 3]]), np.array([[0, 1, 500], [0, 1, 2]]))
+    assert mesh.sound_faces.tolist() == [[0, 1, 2]]
+
+
+def test_o19_an_outlier_is_an_answer_like_others(tiny_model, torus, sphere):
+    """A hundred times the size away: it may be meant."""
+    source = Shape(np.vstack([torus.points, [[150.0, 0, 0]]]))
+    assert not source.unusable
+    assert matching.match(tiny_model, source, sphere).p2p.min() >= 0
 
 
 def test_o20_copies_share_their_answer_and_change_nothing(tiny_model, torus, sphere, plain, rng):

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,43 @@ def test_evaluate_with_a_map_and_with_two_vts(call):
         assert facts["rows"] == 150
         assert facts["mean_x100"] == pytest.approx(0, abs=1e-4)
         assert facts["coverage"] == 1
+
+
+def test_o35_direction_and_base_are_told_stated_and_checked(call, folder, tmp_path):
+    """A part of 60 points against the whole of 150, whose maps have another length each way."""
+    whole = formats.read("lion.ply")
+    formats.write(tmp_path / "part.ply", Shape(whole.points[:60]))
+    kept = replace(whole, attributes={"label": np.arange(150)})
+    formats.write(tmp_path / "whole.ply", kept)
+    names = {"there": range(60), "there1": range(1, 61), "back": [i % 60 for i in range(150)]}
+    for name, rows in names.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join(map(str, rows)) + "\n")
+    part, target = tmp_path / "part.ply", tmp_path / "whole.ply"
+    there, back = tmp_path / "there.txt", tmp_path / "back.txt"
+    words = ("evaluate", there, "--target", target, "--truth")
+    facts = json.loads(call(*words, there, "--json")[1])
+    assert facts["mean_x100"] == 0
+    assert facts["map"] == facts["truth"] == "source to target, rows counted from 0"
+    assert facts["divided_by"] == "sqrt(target area)"
+    one = json.loads(call(*words, tmp_path / "there1.txt", "--truth-base", "1", "--json")[1])
+    assert one["mean_x100"] == 0
+    assert one["truth"] == "source to target, rows counted from 1"
+    code, _, err = call(*words, back)
+    assert code == 1
+    assert "it leads the other way: say --truth-from target" in err
+    assert call(*words, back, "--truth-from", "target")[0] == 0
+    assert call(*words, folder / "corres" / "cat.vts", "--target-truth",
+                folder / "corres" / "lion.vts", "--truth-from", "target")[0] == 2  # fmt: skip
+    code, printed, _ = call("transfer", part, target, tmp_path / "there1.txt", "--base", "1",
+                            "--out", tmp_path / "x.ply")  # fmt: skip
+    assert code == 0
+    assert "rows counted from 1" in printed
+    assert formats.read(tmp_path / "x.ply").attributes["label"].tolist() == list(range(60))
+    for verb, ending in (("transfer", "ply"), ("view", "png")):
+        code, _, err = call(verb, part, target, back, "--out", tmp_path / f"y.{ending}")
+        assert code == 1
+        assert err.count("\n") == 1
+        assert "it leads from target to source: exchange the two shapes" in err
 
 
 def test_evaluate_prints_one_fact_a_line(call):
@@ -541,6 +579,68 @@ def test_rerun_repeats_a_match_and_sees_what_has_changed(call, folder, tmp_path)
     assert "has changed since" in err
     (tmp_path / "c.json").write_text("[]")
     assert call("rerun", tmp_path / "c.json")[0] == 1
+
+
+def test_o04_a_cut_file_is_refused_unless_asked_for_and_then_told(call, folder, tmp_path):
+    """In every command that reads shapes; the record says so, and rerun and carry know."""
+    cut, weights = tmp_path / "cut.ply", ("--weights", folder / "tiny.safetensors")
+    cut.write_bytes((folder / "cat.ply").read_bytes()[: -24 * 50 - 5])
+    told = "the file is cut off: of 150 rows of element 'vertex' 99 are there and are used"
+    out = tmp_path / "a.txt"
+    code, _, err = call("match", cut, "lion.ply", "--out", out, *weights)
+    assert code == 1
+    assert "declares 150 rows of element 'vertex' but 99 " in err
+    code, _, err = call("match", cut, "lion.ply", "--out", out, *weights, "--incomplete")
+    assert code == 0
+    assert told in err
+    assert len(out.read_text().splitlines()) == 99
+    assert told in json.loads((tmp_path / "a.txt.json").read_text())["source"]["changes"]
+    assert call("rerun", f"{out}.json")[0] == 0
+    assert call("transfer", cut, "lion.ply", out, "--out", tmp_path / "b.ply")[0] == 1
+    (tmp_path / "whole.ply").write_bytes((folder / "lion.ply").read_bytes())
+    assert call("check", cut)[0] == 1
+    code, printed, _ = call("check", cut, "--incomplete")
+    assert code == 0
+    assert told in printed
+    assert call("info", cut, "--incomplete")[0] == 0
+    assert call("embed", cut, "--out", tmp_path / "e.npz", *weights, "--incomplete")[0] == 0
+    assert call("evaluate", "map.txt", "--target", cut, "--truth", "map.txt", "--incomplete")[0]
+    words = ("carry", "lion.ply", cut, "--out", tmp_path / "maps", *weights, "--json")
+    assert call(*words)[0] == 1
+    assert json.loads(call(*words, "--incomplete")[1])["done"] == 1
+    assert json.loads(call(*words, "--incomplete")[1])["kept"] == 1
+
+
+def test_a_part_of_a_file_is_chosen_for_every_command(call, folder, tmp_path):
+    """The record names it, so that rerun finds it, and carry does not take one part for another."""
+    cat, lion = (formats.read(folder / f"{name}.ply").points for name in ("cat", "lion"))
+    two, weights = tmp_path / "two.npz", ("--weights", folder / "tiny.safetensors")
+    np.savez(two, cat=cat, lion=lion)
+    assert call("match", two, "cat.ply", "--out", tmp_path / "a.txt", *weights)[0] == 1
+    out = tmp_path / "a.txt"
+    assert call("match", f"{two}#lion", f"{two}#cat", "--out", out, *weights)[0] == 0
+    assert call("match", "lion.ply", "cat.ply", "--out", tmp_path / "b.txt", *weights)[0] == 0
+    assert out.read_bytes() == (tmp_path / "b.txt").read_bytes()
+    assert call("rerun", f"{out}.json")[0] == 0
+    assert call("embed", f"{two}#lion", "--out", tmp_path / "e", *weights)[0] == 0
+    assert (tmp_path / "e" / "two.npz").exists()
+    for part, state in (("cat", "done"), ("cat", "kept"), ("lion", "done")):
+        words = ("carry", "cat.ply", f"{two}#{part}", "--out", tmp_path / "maps", *weights)
+        assert json.loads(call(*words, "--json")[1])[state] == 1
+    assert (tmp_path / "maps" / "two.txt").exists()
+
+
+def test_rerun_sees_that_the_map_beside_the_record_is_another(call, folder, tmp_path):
+    out, weights = tmp_path / "a.txt", ("--weights", "tiny.safetensors")
+    assert call("match", "cat.ply", "lion.ply", "--out", out, *weights)[0] == 0
+    assert json.loads(call("rerun", f"{out}.json", "--json")[1])["map_beside"] == "the same"
+    rows = out.read_text().splitlines()
+    out.write_text("\n".join(["3" if rows[0] != "3" else "4", *rows[1:]]))
+    code, _, err = call("rerun", f"{out}.json")
+    assert code == 1
+    assert "1 rows are not those that were recorded" in err
+    out.unlink()
+    assert json.loads(call("rerun", f"{out}.json", "--json")[1])["map_beside"] == "not there"
 
 
 def test_carry_matches_a_template_to_all_and_tells_which_failed(call, folder, tmp_path):

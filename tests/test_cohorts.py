@@ -100,3 +100,16 @@ def test_an_uncarried_record_is_made_again(tiny_model, template, scans, tmp_path
     record.write_text(json.dumps({**stored, "made_of": {}}))
     again = carried(tiny_model, template, scans[:1], out)[0]
     assert again == result
+
+
+@pytest.mark.parametrize("harm", ["cut", "beyond", "gone"])
+def test_a_map_that_is_no_longer_whole_is_made_again(tiny_model, template, scans, tmp_path, harm):
+    out = tmp_path / "out"
+    path = Path(carried(tiny_model, template, scans[:1], out)[0].map)
+    before = path.read_bytes()
+    lines = path.read_text().splitlines()
+    lines = lines[:300] if harm == "cut" else ["100", *lines[1:]]
+    path.unlink() if harm == "gone" else path.write_text("\n".join(lines))
+    again = carried(tiny_model, template, scans[:1], out)[0]
+    assert again.state == "done"
+    assert path.read_bytes() == before

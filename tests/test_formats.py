@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from coembed import cloud_formats, formats
+from coembed import cloud_formats, files, formats
 from coembed.errors import CoembedError, FileFormatError, InputError, MissingExtraError
 from coembed.shapes import Shape
 
@@ -651,7 +651,7 @@ def test_o09_text_in_every_dress(tmp_path):
 
 
 def test_o09_what_cannot_be_told_is_refused(tmp_path):
-    with pytest.raises(FileFormatError, match=r"'p0' in line 2.*name them x, y and z"):
+    with pytest.raises(FileFormatError, match=r"\(name, a, b, c\) are called x, y and z; say"):
         formats.read(put(tmp_path / "a.csv", "name,a,b,c\np0,1,2,3\np1,4,5,6\n"))
     with pytest.raises(FileFormatError, match=r"expected 4 columns; point 1 .* in line 2"):
         formats.read(put(tmp_path / "a.xyz", "1 2 3 4\n1 2 3\n"))
@@ -929,8 +929,11 @@ def test_o15_archives_by_conventional_names(tmp_path):
         is_tetrahedron(shape)
         assert shape.attributes["label"].tolist() == [0, 1, 2, 3]
     np.savez(path, a=TETRAHEDRON, b=TETRAHEDRON)
-    with pytest.raises(FileFormatError, match=r"got a 4x3, b 4x3; save the one"):
+    with pytest.raises(FileFormatError, match=r"got a 4x3, b 4x3; say which one"):
         formats.read(path)
+    is_tetrahedron(formats.read(f"{path}#b"), faces=False)
+    with pytest.raises(FileFormatError, match=r"expected one array named 'c'; got a 4x3, b 4x3"):
+        formats.read(f"{path}#c")
 
 
 def test_o16_matlab_files_count_from_one(tmp_path):
@@ -1019,9 +1022,282 @@ def test_attributes_that_ply_cannot_hold_as_they_are(tmp_path, caplog):
     assert "cannot hold the attribute 'name'" in caplog.text
 
 
+def test_npz_keeps_every_attribute_as_it_is(tmp_path, caplog):
+    attributes = {
+        "tissue": np.array(["bone", "skin", "bone", ""]),
+        "big": np.array([2**60 + 1, 0, -1, 5]),
+        "half": np.arange(4, dtype=np.float16),
+        "flag": np.array([True, False, True, True]),
+        "vec": np.ones((4, 3), dtype=np.float32),
+        "xyz": np.zeros(4),
+    }
+    path = tmp_path / "a.npz"
+    formats.write(path, Shape(TETRAHEDRON, np.array(FACES), attributes=attributes))
+    assert "'xyz' would be taken for points" in caplog.text
+    again = formats.read(path)
+    is_tetrahedron(again)
+    for name, values in list(attributes.items())[:3]:
+        np.testing.assert_array_equal(again.attributes[name], values)
+        assert again.attributes[name].dtype == values.dtype
+    np.testing.assert_array_equal(again.attributes["vec"], attributes["vec"])
+    before = path.read_bytes()
+    formats.write(path, Shape(TETRAHEDRON, np.array(FACES), attributes=attributes), force=True)
+    assert path.read_bytes() == before
+
+
+def test_unsigned_labels_with_rows_that_have_none_stay_whole_numbers(tmp_path):
+    labels = np.array([0, 1000, 2**64 - 1, 7], dtype=np.uint64)
+    formats.write(tmp_path / "a.ply", Shape(TETRAHEDRON, attributes={"label": labels}))
+    found = formats.read(tmp_path / "a.ply").attributes["label"]
+    assert found.dtype == np.uint32
+    assert found.tolist() == [0, 1000, 2**32 - 1, 7]
+
+
 def test_attributes_need_one_row_per_point():
     with pytest.raises(InputError, match="attribute 'a' must have one row for each of the 4"):
         Shape(TETRAHEDRON, attributes={"a": np.ones(3)})
+
+
+# ----------------------------------------------------------------------- parts and cut files
+
+
+def test_o12_nodes_are_chosen_by_name_with_what_hangs_below(tmp_path):
+    nodes = [
+        {"name": "root", "children": [1, 2]},
+        {"name": "torso", "mesh": 0, "children": [3]},
+        {"name": "limb, left", "mesh": 0, "translation": [4, 0, 0]},
+        {"name": "head", "mesh": 0, "translation": [0, 9, 0]},
+    ]
+    path = put(tmp_path / "a.glb", glb(nodes))
+    found = formats.read(f"{path}#torso")
+    np.testing.assert_allclose(found.points, [*TETRAHEDRON, *np.add(TETRAHEDRON, [0, 9, 0])])
+    assert found.faces.tolist() == FACES + (np.array(FACES) + 4).tolist()
+    assert found.notes == (
+        "node 'torso': rows 0 to 3", "node 'head': rows 4 to 7", "nodes left out: limb, left",
+    )  # fmt: skip
+    assert found.name == f"{path}#torso"
+    np.testing.assert_allclose(
+        formats.read(f"{path}#limb, left").points, np.add(TETRAHEDRON, [4, 0, 0])
+    )
+    assert len(formats.read(f"{path}#head,torso").points) == 8
+    assert len(formats.read(f"{path}#root").points) == 12
+    with pytest.raises(FileFormatError, match="has no node 'tail' with points; choose among torso"):
+        formats.read(f"{path}#tail")
+
+
+def gltf(folder, **more):
+    """The text kind of `glb`, with its data in a file whose name has a blank."""
+    content = glb([{"mesh": 0}], **more)
+    size = struct.unpack_from("<I", content, 12)[0]
+    header = json.loads(content[20 : 20 + size])
+    (folder / "a b.bin").write_bytes(content[28 + size :])
+    header["buffers"][0]["uri"] = "a%20b.bin"
+    return put(folder / "a.gltf", json.dumps(header))
+
+
+def test_o12_gltf_with_its_data_beside_it(tmp_path):
+    path = gltf(tmp_path)
+    is_tetrahedron(formats.read(path))
+    before = files.digest_of(path)
+    data = tmp_path / "a b.bin"
+    data.write_bytes(data.read_bytes()[:-4] + b"\0\0\0\0")
+    assert files.digest_of(path) != before
+    data.unlink()
+    with pytest.raises(FileFormatError, match=r"its points are in a%20b\.bin, which is not beside"):
+        formats.read(path)
+
+
+def test_o12_scenes_are_read_in_the_order_of_the_file_and_told_alike_every_time(tmp_path):
+    """Meshes of several parts, nodes without names or of one name: the library names these anew."""
+    part = {"attributes": {"POSITION": 0}, "indices": 1}
+    nodes = [
+        {"name": "x", "children": [1, 2, 3]},
+        {"name": "x", "mesh": 0},
+        {"mesh": 1, "translation": [9, 0, 0]},
+        {"name": "x", "mesh": 0, "translation": [0, 9, 0]},
+    ]
+    meshes = [{"name": "m", "primitives": [part]}, {"primitives": [part, part]}]
+    path = put(tmp_path / "a.glb", glb(nodes, meshes=meshes))
+    found = formats.read(path)
+    moved = [np.add(TETRAHEDRON, by) for by in ([0, 0, 0], [9, 0, 0], [9, 0, 0], [0, 9, 0])]
+    np.testing.assert_allclose(found.points, np.concatenate(moved))
+    assert found.notes == (
+        "node 'x (1)': rows 0 to 3", "node '2': rows 4 to 11", "node 'x (3)': rows 12 to 15",
+    )  # fmt: skip
+    assert formats.read(path).notes == found.notes
+    np.testing.assert_allclose(formats.read(f"{path}#x (3)").points, moved[3])
+    np.testing.assert_allclose(formats.read(f"{path}#2").points, np.concatenate(moved[1:3]))
+    assert len(formats.read(f"{path}#m").points) == 8
+    assert len(formats.read(f"{path}#x").points) == 16
+
+
+def test_o12_clouds_in_gltf(tmp_path):
+    cloud = [{"primitives": [{"attributes": {"POSITION": 0}, "mode": 0}]}]
+    found = formats.read(put(tmp_path / "a.glb", glb([{"mesh": 0}], meshes=cloud)))
+    is_tetrahedron(found, faces=False)
+
+
+def test_o09_columns_are_chosen_by_number_or_name(tmp_path):
+    table = np.column_stack([np.arange(40), SPHERE + 1, np.arange(40) % 3])
+    body = "\n".join(" ".join(map(str, row)) for row in table) + "\n"
+    numbered = put(tmp_path / "a.xyz", body.replace(".0 ", " "))
+    with pytest.raises(FileFormatError, match=r"the first of its 5 columns counts .* a\.xyz#2,3,4"):
+        formats.read(numbered)
+    found = formats.read(f"{numbered}#2,3,4")
+    np.testing.assert_array_equal(found.points, SPHERE + 1)
+    assert found.notes == ("5 columns: column1 x y z column5",)
+    np.testing.assert_array_equal(formats.read(f"{numbered}#4,3,2").points, (SPHERE + 1)[:, ::-1])
+    head = "id;Rechts [m];Hoch [m];H;class\n"
+    named = put(tmp_path / "a.csv", head + body.replace(" ", ";"))
+    with pytest.raises(FileFormatError, match=r"none of its 5 columns \(id, Rechts .* called x, y"):
+        formats.read(named)
+    for choice in ("rechts,hoch,h", "2,hoch,H", "2, 3, 4"):
+        found = formats.read(f"{named}#{choice}")
+        np.testing.assert_array_equal(found.points, SPHERE + 1)
+        assert list(found.attributes) == ["id", "class"]
+    for wrong in ("2,3", "2,3,9", "2,3,3", "a,b,c", "0,1,2"):
+        with pytest.raises(FileFormatError, match="expected three of the 5 columns"):
+            formats.read(f"{named}#{wrong}")
+
+
+def test_o09_text_in_other_encodings_and_numbers(tmp_path):
+    head, body = "Höhe,x,y,z\n", "\n".join(f"1,{x},{y},{z}" for x, y, z in SPHERE) + "\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+        found = formats.read(put(tmp_path / "a.csv", (head + body).encode(encoding)))
+        np.testing.assert_array_equal(found.points, SPHERE)
+        assert list(found.attributes) == ["Höhe"]
+    fortran = "\n".join(" ".join(f"{v:.17E}".replace("E", "D") for v in row) for row in SPHERE)
+    np.testing.assert_array_equal(
+        formats.read(put(tmp_path / "a.xyz", fortran + "\n")).points, SPHERE
+    )
+
+
+def test_o02_coordinates_in_capitals(tmp_path):
+    text = "ply\nformat ascii 1.0\nelement vertex 4\n" + PLY_XYZ.replace(" x", " X").replace(
+        " y", " Y"
+    ).replace(" z", " Z")
+    found = formats.read(put(tmp_path / "a.ply", f"{text}end_header\n{rows(TETRAHEDRON)}\n"))
+    is_tetrahedron(found, faces=False)
+    assert not found.attributes
+    content = pcd("ascii", grid()).replace(b" x y z", b" X Y Z")
+    assert b" X Y Z" in content
+    assert len(formats.read(put(tmp_path / "a.pcd", content)).points) == len(grid())
+
+
+def test_o11_stl_in_capitals_and_padded(tmp_path):
+    import trimesh
+
+    mesh = trimesh.Trimesh(TETRAHEDRON, FACES, process=False)
+    text = mesh.export(file_type="stl_ascii").upper()
+    assert len(formats.read(put(tmp_path / "a.stl", text)).points) == 4
+    padded = mesh.export(file_type="stl") + b"\0\0"
+    assert len(formats.read(put(tmp_path / "b.stl", padded)).points) == 4
+    with pytest.raises(FileFormatError, match="declares 4 triangles"):
+        formats.read(put(tmp_path / "c.stl", padded + b"x"))
+
+
+def test_o15_faces_kept_as_decimals_or_counted_from_one(tmp_path):
+    np.savez(tmp_path / "a.npz", vertices=TETRAHEDRON, faces=np.array(FACES, dtype=float))
+    is_tetrahedron(formats.read(tmp_path / "a.npz"))
+    np.savez(tmp_path / "a.npz", vertices=TETRAHEDRON, faces=np.array(FACES) + 1)
+    with pytest.raises(InputError, match="found 1 to 4; they count from 1"):
+        formats.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    "head", ["Easting,Northing,Height,id", "X [mm],Y [mm],Z [mm],id", "coord_x,coord_y,coord_z,id"]
+)
+def test_o09_coordinates_by_other_names(tmp_path, head):
+    body = "\n".join(f"{x},{y},{z},5" for x, y, z in SPHERE)
+    found = formats.read(put(tmp_path / "a.csv", f"{head}\n{body}\n"))
+    np.testing.assert_array_equal(found.points, SPHERE)
+    assert found.attributes["id"].tolist() == [5] * 40
+
+
+def test_o16_variables_and_structs_are_chosen_by_name(tmp_path):
+    from scipy.io import savemat
+
+    faces = np.array(FACES) + 1
+    content = {"left": {"VERT": TETRAHEDRON, "TRIV": faces}, "right": {"VERT": TETRAHEDRON * 2}}
+    savemat(tmp_path / "a.mat", {**content, "cloud": SPHERE})
+    with pytest.raises(FileFormatError, match=r"several: 'left' and 'right'; .* a\.mat#NAME"):
+        formats.read(tmp_path / "a.mat")
+    is_tetrahedron(formats.read(tmp_path / "a.mat#left"))
+    np.testing.assert_array_equal(formats.read(tmp_path / "a.mat#right").points, TETRAHEDRON * 2)
+    np.testing.assert_array_equal(formats.read(tmp_path / "a.mat#cloud").points, SPHERE)
+    with pytest.raises(FileFormatError, match="expected VERT"):
+        formats.read(tmp_path / "a.mat#middle")
+
+
+def test_a_mark_in_a_name_is_part_of_the_name_where_there_is_such_a_file(tmp_path):
+    is_tetrahedron(formats.read(put(tmp_path / "scan#3.obj", OBJ_POINTS)), faces=False)
+    put(tmp_path / "scan.obj", OBJ_POINTS)
+    with pytest.raises(FileFormatError, match="nothing to choose from in OBJ files"):
+        formats.read(tmp_path / "scan.obj#3")
+    with pytest.raises(FileFormatError, match=r"none\.csv: no such file"):
+        formats.read(tmp_path / "none.csv#1,2,3")
+
+
+def test_o04_whole_rows_of_a_cut_file_on_request(tmp_path, valid):
+    """Wherever the file is cut: the rows that are read are its first ones, and that is told."""
+    read = set()
+    for name, content in valid.items():
+        path = tmp_path / name
+        whole = formats.read(put(path, content)).points
+        pieces = 40 if path.suffix in formats.CUT else 3
+        for end in range(1, len(content) - 1, max(1, len(content) // pieces)):
+            put(path, content[:end])
+            try:
+                formats.read(path)
+                plain = True  # a text without counts, or cut in its last number
+            except CoembedError:
+                plain = False
+            try:
+                found = formats.read(path, incomplete=True)
+            except CoembedError as error:
+                whole_only = "cannot be read in part" in str(error)
+                found = None
+            if found is None:
+                assert whole_only == (path.suffix not in formats.CUT)
+                continue
+            n = len(found.points)
+            assert 0 < n <= len(whole)
+            sure = n - plain  # nobody can see that only the very last number is cut
+            np.testing.assert_array_equal(found.points[:sure], whole[:sure])
+            assert found.faces is None or found.faces.max() < n
+            assert all(len(values) == n for values in found.attributes.values())
+            assert plain or any("cut off" in note or "left out" in note for note in found.notes)
+            read.add(path.suffix)
+        found = formats.read(put(path, content), incomplete=True)
+        n = len(found.points)  # a last line that has no end may be cut
+        np.testing.assert_array_equal(found.points, whole[:n])
+        assert n == len(whole) or (n == len(whole) - 1 and not content.endswith(b"\n"))
+    assert read | {".txt", ".asc"} == set(formats.CUT)
+
+
+def test_o04_what_is_there_of_a_cut_file_is_told(tmp_path):
+    head = f"ply\nformat ascii 1.0\nelement vertex 6\n{PLY_XYZ}property uchar red\n"
+    head += "element face 2\nproperty list uchar int vertex_indices\nend_header\n"
+    path = put(tmp_path / "a.ply", f"{head}0 0 0 1\n1 0 0 2\n0 1 0 3\n0 0 1")
+    found = formats.read(path, incomplete=True)
+    assert found.notes == (
+        "the file is cut off: of 6 rows of element 'vertex' 3 are there and are used",
+    )
+    assert found.attributes["red"].tolist() == [1, 2, 3]
+    put(path, f"{head}0 0 0 1\n1 0 x 2\n0 1 0 3\n0 0 1 4\n0 0 2 5\n")
+    with pytest.raises(FileFormatError, match=r"but 1 .malformed input. were found"):
+        formats.read(path, incomplete=True)  # damaged, not cut
+    put(path, f"{head}0 0 0 1\n1 0 0 2\n0 1 0 3\n0 0 1 4\n0 0 2 5\n0 0 3 6\n3 0 1 2\n3 0")
+    found = formats.read(path, incomplete=True)
+    assert found.faces.tolist() == [[0, 1, 2]]
+    assert len(found.points) == 6
+    put(tmp_path / "a.obj", f"{OBJ_POINTS}\nf 1 2 3\nf 2 3 4\nf 2 3 5\nf 1 2")
+    found = formats.read(tmp_path / "a.obj", incomplete=True)
+    assert found.faces.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert found.notes == (
+        "the last line has no end and is left out: 'f 1 2'",
+        "1 faces of points that are cut off are left out",
+    )
 
 
 # ----------------------------------------------------------------------------------- fuzzing

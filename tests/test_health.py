@@ -1,7 +1,9 @@
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
-from coembed import health
+from coembed import health, matching
 from coembed.shapes import Shape
 
 
@@ -72,7 +74,44 @@ def test_precision_that_was_lost_is_told(sphere_points):
         (np.zeros((0, 3)), "got 0"),
         (np.ones((30, 3)), "got 1 among 30 rows"),
         (np.full((30, 3), np.nan), "got 0 usable ones among 30 rows"),
+        (np.outer(np.arange(30.0), [1, 2, 3]), "all points lie on one line"),
     ],
 )
 def test_what_a_match_would_refuse_is_told_in_its_words(points, refusal):
     assert refusal in health.examine(Shape(points)).refusal
+
+
+def test_counts_of_the_run_record_are_those_of_the_report(tiny_model, sphere_points):
+    """As far as they are cheap; of stored embeddings, what these know."""
+    points, faces = grid(8)
+    points = np.concatenate([points, points[:3], [[np.nan, 0, 0], [50, 0, 0], [3, 3, 4.0]]])
+    faces = np.concatenate([faces, [[0, 0, 5], [0, 1, 2], faces[20], [0, 1, 69]]])
+    mesh = Shape(points, faces)
+    cloud = Shape(np.concatenate([sphere_points(200), sphere_points(200) + 5, np.zeros((2, 3))]))
+    found = matching.match(tiny_model, mesh, cloud)
+    for side, shape in (("source", mesh), ("target", cloud)):
+        counts = found.record[side]["health"]
+        report = asdict(health.examine(shape))
+        extent = counts.pop("extent")
+        np.testing.assert_allclose(extent, report["extent"], rtol=1e-12, atol=1e-12)
+        parts = counts.pop("components")
+        assert counts == {name: report[name] for name in counts}
+        assert len(counts) == 9
+        assert parts == (1 if side == "source" else 2)
+    stored = matching.match(tiny_model, found.embeddings[0], cloud).record["source"]["health"]
+    assert (stored["rows"], stored["distinct"], stored["repeated"]) == (70, 65, 0)
+    assert "faces" not in stored
+
+
+def test_crowded_edges_by_hand():
+    faces = np.array([[0, 1, 2], [1, 0, 3], [0, 1, 4], [2, 1, 5], [1, 2, 6]])
+    points = np.random.default_rng(0).normal(size=(7, 3))
+    assert health.examine(Shape(points, faces)).non_manifold == 2
+    assert health.examine(Shape(points, faces[:2])).non_manifold == 0
+
+
+@pytest.mark.parametrize("size", [1e-250, 1e-60, 1, 1e60, 1e140])
+def test_faces_keep_their_area_whatever_the_units(size):
+    points, faces = grid(5)
+    flat = np.concatenate([faces, [[0, 1, 2], [3, 3, 4]]])
+    assert len(Shape(points * size, flat).sound_faces) == len(faces)

@@ -81,6 +81,74 @@ def test_a_killed_match_leaves_a_whole_map_or_none(torus, sphere, tmp_path):
         assert out.read_bytes() == whole
 
 
+# prepares one shape; with a share of the bytes to be written as its argument it stops after these
+PREPARE = """
+import os, sys, time
+from pathlib import Path
+from coembed import formats, geometry
+share = float(sys.argv[1])
+class Slow:
+    def __init__(self, stream): self.stream = stream
+    def __enter__(self): return self
+    def __exit__(self, *_): self.stream.close()
+    def write(self, content):
+        self.stream.write(content[: int(share * len(content))])
+        self.stream.flush()
+        print("written", flush=True)
+        time.sleep(60)
+if share >= 0:
+    real = os.fdopen
+    os.fdopen = lambda *words: Slow(real(*words)) if words[1] == "wb" else real(*words)
+geometry.prepare(formats.read("a.ply"), n_eig=16, cache=Path("cache"))
+"""
+
+
+def check_cache(cache, whole):
+    """What has the name of operators is whole, to the byte; all else is hidden."""
+    for path in cache.iterdir():
+        if path.name.endswith(".operators.safetensors") and path.name[0] != ".":
+            assert path.read_bytes() == whole
+            assert len(files.operators_from(path).evals) == 16
+        else:
+            assert path.name[0] == "."
+            assert path.suffix == ".part"
+
+
+@posix
+@pytest.mark.slow
+def test_a_killed_prepare_never_leaves_half_of_operators(torus, tmp_path):
+    """Killed at many moments, and surely in the middle of writing, with a cache that others use."""
+    formats.write(tmp_path / "a.ply", torus)
+    cache, words = tmp_path / "cache", [sys.executable, "-c", PREPARE]
+
+    def begin(share):
+        return subprocess.Popen(
+            [*words, str(share)], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    started = time.time()
+    assert begin(-1).communicate()[1] == b""
+    taken = time.time() - started
+    (made,) = cache.iterdir()
+    whole = made.read_bytes()
+    moments = random.Random(0)
+    for share in (*[-1] * 6, 0, 0.001, 0.5, 0.999, 1):
+        made.unlink(missing_ok=True)
+        process, other = begin(share), begin(-1) if share == 0.5 else None
+        if share < 0:
+            time.sleep(taken * moments.uniform(0.2, 1.0))
+        else:
+            assert process.stdout.readline() == b"written\n"
+        process.kill()
+        process.communicate()
+        check_cache(cache, whole)
+        if other is not None:  # it has used the cache all the while
+            assert other.communicate()[1] == b""
+        assert begin(-1).communicate()[1] == b""  # the next has nothing to complain of
+        check_cache(cache, whole)
+        assert made.exists()
+
+
 @posix
 @pytest.mark.slow
 def test_processes_share_a_cache(torus, sphere, tmp_path):

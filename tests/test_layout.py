@@ -20,6 +20,7 @@ ORDER = [
     "spectrum",
     "shapes",
     "files",
+    "maps",
     "contents",
     "isolation",
     "cloud_formats",

@@ -64,6 +64,22 @@ def test_shapes_of_a_template_correspond_sample_by_sample(template):
     assert [member.name for member in chosen.members] == ["b", "c"]
 
 
+def test_o35_files_that_count_from_zero_are_found_out_and_can_be_stated(template):
+    found = layouts.read_collection(template)
+    assert "truth: a template leads to each shape, rows counted from 1" in found.notes
+    for i, name in enumerate("abc"):
+        rows = np.array([i, i + 1, i + 2, 29])
+        write_rows(template, name, rows - 1)
+    with pytest.raises(InputError, match=r"a\.vts: line 1 names row 0; .*say --truth-base 0"):
+        layouts.read_collection(template)
+    found = layouts.read_collection(template, base=0)
+    assert found.truth(0, 2)[1].tolist() == [2, 3, 4, 29]
+    assert "truth: a template leads to each shape, rows counted from 0" in found.notes
+    write_rows(template, "b", [1, 2, 3, 40])
+    with pytest.raises(InputError, match=r"b\.vts: line 4 names row 41; b\.ply has rows 0 to 29$"):
+        layouts.read_collection(template, base=0)
+
+
 def test_a_mirrored_template_is_read_for_the_target(template):
     write_rows(template, "c", [9, 8, 7, 6], "sym.vts")
     found = layouts.read_collection(template)

@@ -68,6 +68,8 @@ class Settings:
     """Of larger shapes the network looks at so many points; None: at all."""
     align: str = "auto"
     """How each shape is turned for the network, see `embed`."""
+    truth_base: int = 1
+    """What the files of truth call the first row."""
 
     def __post_init__(self) -> None:
         for name, choice in (("method", METHODS), ("refine", REFINEMENTS)):
@@ -129,6 +131,7 @@ class Table:
         low, high = self._interval(self.pairs[apart], means[apart])
         errors = self.apart[np.isfinite(self.apart)]
         result: dict[str, float | int | str] = {
+            "divided_by": evaluation.NORMALISER,
             "shapes": len(self.names),
             "pairs": int(apart.sum()),
             "samples": self.errors.shape[1],
@@ -215,7 +218,7 @@ def bench(
     settings = settings or Settings()
     if settings.coupled:
         model.check_coupled()
-    collection = read_collection(folder, chosen=shapes)
+    collection = read_collection(folder, chosen=shapes, base=settings.truth_base)
     chosen = collection.pairs(pairs)
     used = np.unique(chosen).tolist()
     started = time.perf_counter()

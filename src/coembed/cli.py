@@ -78,6 +78,25 @@ POINTS = click.option(
     "--points", type=_points, metavar="5k|20k|full|N", default="20k", show_default=True,
     help="Points that the network looks at; the others are interpolated. full: all.",
 )  # fmt: skip
+INCOMPLETE = click.option(
+    "--incomplete",
+    is_flag=True,
+    help="Use the whole rows of files that are cut off, which are refused otherwise.",
+)
+BASES = click.Choice(["auto", "0", "1"])
+MAP_BASE = click.option(
+    "--base", type=BASES, default="auto", show_default=True,
+    help="What the map calls the first row; auto: 0, or 1 if it names the last row by that count.",
+)  # fmt: skip
+TRUTH_BASE = click.option(
+    "--truth-base", type=BASES, default="auto", show_default=True,
+    help="What the truth calls the first row; auto: as for maps, but 1 in two .vts files.",
+)  # fmt: skip
+TRUTH_FROM = click.option(
+    "--truth-from", type=click.Choice(["source", "target"]), default="source", show_default=True,
+    help="Whose rows the lines of the truth stand for; of two numbers a line, the first.",
+)  # fmt: skip
+TRUTH = "A map, two rows a line, or the source's .vts."
 ALIGN = click.option(
     "--align", default="auto", show_default=True, metavar="WAY",
     help="How to turn shapes for the network: auto, yaw, target, none, the axis that is up (x, -x, "
@@ -159,19 +178,21 @@ def commands() -> None:
     default=_default_jobs,
     help="Processes: 2 prepares both shapes at once. Default: 2 on Linux if there are cores.",
 )
+@INCOMPLETE
 @FORCE
 @JSON
 def match(
     source: Path, target: Path, out: Path, weights: str, align: str, both: bool, coupled: bool,
     refine: str, adapt: float,
     deformed: Path | None, morph: Path | None, points: int | None, max_memory: int | None,
-    cache: Path | None, jobs: int, force: bool, as_json: bool,
+    cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
-    SOURCE and TARGET are shapes, or .npz files written by `coembed embed`. The map has one line
-    per source point: the row of its target point, counted from 0, or -1. A run record is written
-    beside it as OUT.json.
+    SOURCE and TARGET are shapes, or .npz files written by `coembed embed`. What stands behind a #
+    chooses a part of a file: scene.glb#Hand,Arm nodes, scan.csv#4,5,6 or scan.csv#east,north,up
+    columns, a.npz#scan an array. The map has one line per source point: the row of its target
+    point, counted from 0, or -1. A run record is written beside it as OUT.json.
 
     Example: coembed match cat.ply lion.ply --out cat-lion.txt
     """
@@ -181,7 +202,7 @@ def match(
     second = _other_output(out, force) if both else None
     loaded = model.load(weights)
     started = time.perf_counter()
-    one, other = _shape_or_embedding(source), _shape_or_embedding(target)
+    one, other = (_shape_or_embedding(path, incomplete) for path in (source, target))
     seconds = time.perf_counter() - started
     cost = matching.estimate(
         one, other, points=points, jobs=jobs, max_memory=max_memory or float("inf")
@@ -201,7 +222,7 @@ def match(
         "source": str(source), "source_sha256": files.digest_of(source),
         "target": str(target), "target_sha256": files.digest_of(target),
         "weights": weights, "align": align, "coupled": coupled, "refine": refine, "adapt": adapt,
-        "points": points,
+        "points": points, "incomplete": incomplete,
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
@@ -287,11 +308,12 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
     """Repeat the match of a run record and say whether the answer is the same, to the byte.
 
     Files are looked for where they were, first from the present folder, then from the record's. The
-    exit code is 1 if they or the weights have changed, or if the answer differs.
+    exit code is 1 if they or the weights have changed, or if the answer differs, or if the map
+    beside the record is no longer the one that was written with it.
 
     Example: coembed rerun cat-lion.txt.json
     """
-    from coembed import files, matching, model
+    from coembed import files, maps, matching, model
 
     if out is not None:
         files.check_writable(out, force=force)
@@ -303,19 +325,24 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
     pair = []
     for side in ("source", "target"):
         path = Path(run[side])
-        path = path if path.exists() else record.parent / path
+        path = path if files.split_choice(path)[0].exists() else record.parent / path
         if files.digest_of(path) != run[f"{side}_sha256"]:
             raise InputError(f"{path}: the file has changed since the record was written")
-        pair.append(_shape_or_embedding(path))
+        pair.append(_shape_or_embedding(path, run.get("incomplete", False)))
     settings = {name: run[name] for name in ("coupled", "refine", "adapt", "points")}
     matches = matching.match(loaded, pair[0], pair[1], align=_ways(run["align"]), **settings)
     if out is not None:
         files.write_matches(out, matches, force=force)
     same = matches.record["answer_sha256"] == stored["answer_sha256"]
     versions = {name: stored[name] for name in ("coembed", "python", "numpy")}
-    _print({"same_answer": same, "recorded_with": versions}, as_json)
+    beside = record.with_suffix("")
+    kept = maps.changed_rows(beside, matches) if beside.is_file() else None
+    state = "not there" if kept is None else f"{kept} rows differ" if kept else "the same"
+    _print({"same_answer": same, "map_beside": state, "recorded_with": versions}, as_json)
     if not same:
         raise CoembedError(f"{record}: the answer differs from the recorded one")
+    if kept:
+        raise CoembedError(f"{beside}: {kept} rows are not those that were recorded")
 
 
 @commands.command()
@@ -328,11 +355,13 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
+@INCOMPLETE
 @FORCE
 @JSON
 def carry(
     template: Path, specimens: tuple[Path, ...], out: Path, weights: str, align: str, refine: str,
-    points: int | None, cache: Path | None, jobs: int, force: bool, as_json: bool,
+    points: int | None, cache: Path | None, jobs: int, incomplete: bool, force: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Match one template to many specimens: OUT gets a map for each, and summary.csv and .json.
 
@@ -346,7 +375,7 @@ def carry(
 
     paths = cohorts.map_paths(specimens, out)
     loaded = model.load(weights)
-    start = _shape_or_embedding(template)
+    start = _shape_or_embedding(template, incomplete)
     if isinstance(start, coembed.Shape):
         first = align.split(":")[0]
         start = matching.embed(loaded, start, align=first, points=points, cache=cache)
@@ -356,6 +385,7 @@ def carry(
         "points": points,
         "cache": cache,
         "force": force,
+        "incomplete": incomplete,
     }
     work = [(loaded, start, *pair, settings) for pair in zip(specimens, paths, strict=True)]
     results = []
@@ -381,11 +411,12 @@ def carry(
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
+@INCOMPLETE
 @FORCE
 @JSON
 def embed(
     shapes: tuple[Path, ...], out: Path, weights: str, align: str, points: int | None,
-    cache: Path | None, jobs: int, force: bool, as_json: bool,
+    cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Embed shapes once, to be matched many times.
 
@@ -398,7 +429,7 @@ def embed(
 
     loaded = model.load(weights)
     paths = _embedding_paths(shapes, out, force)
-    work = [(loaded, shape, align, points, cache, path, force) for shape, path in paths]
+    work = [(loaded, shape, align, points, cache, path, force, incomplete) for shape, path in paths]
     seconds = [0.0, 0.0]
     with _progress("embed", len(work), hidden=len(work) == 1) as bar:
         for name, notes, taken in _each(jobs, _embed_file, work):
@@ -417,25 +448,31 @@ def embed(
 @commands.command()
 @click.argument("matches", type=PATH)
 @click.option("--target", type=PATH, required=True, help="Target shape.")
-@click.option("--truth", type=PATH, required=True, help="0-based map, or the source's .vts.")
+@click.option("--truth", type=PATH, required=True, help=TRUTH)
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
+@MAP_BASE
+@TRUTH_BASE
+@TRUTH_FROM
 @click.option(
     "--samples", default=500, type=NATURAL, show_default=True, help="Points judged; 0: all."
 )
+@INCOMPLETE
 @JSON
 def evaluate(
-    matches: Path, target: Path, truth: Path, target_truth: Path | None, samples: int, as_json: bool
-) -> None:
+    matches: Path, target: Path, truth: Path, target_truth: Path | None, base: str,
+    truth_base: str, truth_from: str, samples: int, incomplete: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Measure a map against the truth: geodesic errors in units of sqrt(target area).
 
     Example: coembed evaluate cat-lion.txt --target lion.ply --truth cat-lion.truth.txt
     """
-    from coembed import evaluation, files, formats
+    from coembed import evaluation, maps
 
-    shape = formats.read(target)
-    found = files.read_matches(matches, n_target=len(shape.points))
-    pairs = _truth(truth, target_truth)
-    _print(evaluation.evaluate(found, shape, pairs, samples=samples).summary(), as_json)
+    shape = _shape(target, incomplete)
+    found = maps.read_map(matches, n_target=len(shape.points), base=_base(base))
+    pairs, told = _truth(truth, target_truth, truth_base, truth_from, found)
+    errors = evaluation.evaluate(found, shape, pairs, samples=samples)
+    _print({"map": _told(found), "truth": told, **errors.summary()}, as_json)
 
 
 @commands.command()
@@ -443,32 +480,39 @@ def evaluate(
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
 @click.option("--out", type=PATH, required=True, help="Picture to write: .png.")
-@click.option("--truth", type=PATH, help="Adds the error: 0-based map, or the source's .vts.")
+@click.option("--truth", type=PATH, help=f"Adds the error. {TRUTH}")
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
+@MAP_BASE
+@TRUTH_BASE
+@TRUTH_FROM
+@INCOMPLETE
 @FORCE
 def view(
     source: Path, target: Path, matches: Path, out: Path, truth: Path | None,
-    target_truth: Path | None, force: bool,
+    target_truth: Path | None, base: str, truth_base: str, truth_from: str, incomplete: bool,
+    force: bool,
 ) -> None:  # fmt: skip
     """Draw a map: the source coloured by position, the colours carried to the target.
 
     Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
     """
-    from coembed import evaluation, files, formats, viewing
+    from coembed import evaluation, viewing
 
-    one, other = formats.read(source), formats.read(target)
-    found = files.read_matches(matches, n_target=len(other.points))
-    errors = None
+    one, other = (_shape(path, incomplete) for path in (source, target))
+    found = _map_between(matches, one, other, base)
+    errors, facts = None, {"map": _told(found)}
     if truth is not None:
-        errors = evaluation.evaluate(found, other, _truth(truth, target_truth))
+        pairs, facts["truth"] = _truth(truth, target_truth, truth_base, truth_from, found)
+        errors = evaluation.evaluate(found, other, pairs)
     viewing.view(one, other, found, out, errors=errors, force=force)
-    click.echo(f"picture  {out}")
+    _print({**facts, "picture": str(out)}, as_json=False)
 
 
 @commands.command()
 @click.argument("shapes", nargs=-1, required=True, type=PATH)
+@INCOMPLETE
 @JSON
-def check(shapes: tuple[Path, ...], as_json: bool) -> None:
+def check(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
     """Report on shapes: points, parts, repeated and bad rows, faces, extent, density, units.
 
     The exit code is 1 if a file cannot be read or a match would refuse it; the others are reported
@@ -481,7 +525,8 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
     refused = 0
     for path in shapes:
         try:
-            report = asdict(health.examine(formats.read(path)))
+            shape = formats.read(path, incomplete=incomplete)
+            report = {"read": shape.notes, **asdict(health.examine(shape))}
         except CoembedError as error:
             report = {"refusal": str(error)}
         refused += bool(report["refusal"])
@@ -497,9 +542,18 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
-@click.option("--out", type=PATH, required=True, help="The source with attributes: .ply.")
+@click.option(
+    "--out",
+    type=PATH,
+    required=True,
+    help="The source with attributes: .ply, or .npz, which also keeps text.",
+)
+@MAP_BASE
+@INCOMPLETE
 @FORCE
-def transfer(source: Path, target: Path, matches: Path, out: Path, force: bool) -> None:
+def transfer(
+    source: Path, target: Path, matches: Path, out: Path, base: str, incomplete: bool, force: bool
+) -> None:
     """Give the source the target's attributes (colours, labels, ...) along a map.
 
     Names and types stay; each row takes the values of its match. Rows without a match get NaN, -1,
@@ -511,18 +565,20 @@ def transfer(source: Path, target: Path, matches: Path, out: Path, force: bool) 
     from coembed.transfer import transfer as carried
 
     files.check_writable(out, force=force)
-    one, other = formats.read(source), formats.read(target)
-    found = files.read_matches(matches, n_target=len(other.points))
+    one, other = (_shape(path, incomplete) for path in (source, target))
+    found = _map_between(matches, one, other, base)
     result = carried(one, other, found)
     formats.write(out, result, force=force)
     missing = int((found.p2p < 0).sum())
-    _print({"attributes": tuple(other.attributes), "without": missing, "shape": str(out)}, False)
+    facts = {"map": _told(found), "attributes": tuple(other.attributes), "without": missing}
+    _print({**facts, "shape": str(out)}, as_json=False)
 
 
 @commands.command()
 @click.argument("shapes", nargs=-1, required=True, type=PATH)
+@INCOMPLETE
 @JSON
-def info(shapes: tuple[Path, ...], as_json: bool) -> None:
+def info(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
     """Show what a shape (points, area, lowest eigenvalues) or a weights file holds.
 
     Example: coembed info cat.ply human
@@ -535,7 +591,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             count = sum(int(value.size) for value in loaded.parameters.values())
             _print({"weights": str(path), "parameters": count, **loaded.info}, as_json)
             continue
-        shape = formats.read(path)
+        shape = formats.read(path, incomplete=incomplete)
         operators = geometry.prepare(shape)
         facts = {
             "shape": str(path),
@@ -545,7 +601,7 @@ def info(shapes: tuple[Path, ...], as_json: bool) -> None:
             "size": (shape.points.max(axis=0) - shape.points.min(axis=0)).round(6).tolist(),
             "area": evaluation.area_of(shape),
             "eigenvalues_times_area": operators.evals[:5].round(3).tolist(),
-            "changes": list(operators.notes),
+            "changes": [*shape.notes, *operators.notes],
         }
         _print(facts, as_json)
 
@@ -702,6 +758,13 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
     "--samples", default=500, type=NATURAL, show_default=True, help="Truth samples per pair."
 )
 @click.option("--edges", is_flag=True, help="Measure along mesh edges (some per cent too long).")
+@click.option(
+    "--truth-base",
+    type=click.Choice(["0", "1"]),
+    default="1",
+    show_default=True,
+    help="What the files of truth call the first row.",
+)
 @ALIGN
 @COUPLED
 @POINTS
@@ -713,8 +776,8 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
     thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
-    align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int, out: Path | None,
-    force: bool, as_json: bool,
+    truth_base: str, align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
+    out: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
 
@@ -732,7 +795,7 @@ def bench(
         disturbance=Disturbance(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
-        points=points, align=align,
+        points=points, align=align, truth_base=int(truth_base),
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -769,16 +832,37 @@ def demo(out: Path, force: bool) -> None:
     _print(demonstration.run(out, force=force), as_json=False)
 
 
-def _truth(truth: Path, target_truth: Path | None) -> Any:
-    from coembed import files
+def _base(text: str) -> int | None:
+    return None if text == "auto" else int(text)
+
+
+def _map_between(path: Path, source: Any, target: Any, base: str) -> Any:
+    from coembed import maps
+
+    n, m = len(source.points), len(target.points)
+    return maps.read_map(path, n_source=n, n_target=m, base=_base(base))
+
+
+def _told(found: Any) -> str:
+    """How a map was understood."""
+    return f"source to target, rows counted from {found.record.get('counted_from', 0)}"
+
+
+def _truth(
+    truth: Path, target_truth: Path | None, base: str, lines: str, found: Any
+) -> tuple[Any, str]:
+    from coembed import maps
 
     if (truth.suffix == ".vts") != (target_truth is not None):
         raise click.UsageError(
             "a .vts truth needs both --truth and --target-truth; a map only --truth"
         )
-    return (
-        files.read_truth(truth) if target_truth is None else files.read_pairs(truth, target_truth)
-    )
+    sizes = {"n_source": len(found.p2p), "n_target": found.n_target, "base": _base(base)}
+    if target_truth is None:
+        return maps.read_truth(truth, **sizes, lines=lines)
+    if lines == "target":
+        raise click.UsageError("two .vts files lead from a template; --truth-from is for maps")
+    return maps.read_template(truth, target_truth, **sizes)
 
 
 def _pairs(text: str) -> str | int:
@@ -839,7 +923,8 @@ def _embedding_paths(shapes: tuple[Path, ...], out: Path, force: bool) -> list[t
             raise click.BadParameter("several shapes go into a folder", param_hint="--out")
         files.check_writable(out, force=force)
         return [(shapes[0], out)]
-    paths = [out / f"{shape.stem}.npz" for shape in shapes]
+    stems = [files.split_choice(shape)[0].stem for shape in shapes]
+    paths = [out / f"{stem}.npz" for stem in stems]
     if len(set(paths)) < len(paths):
         raise InputError(f"{out}: two of the shapes have the same name without its ending")
     for shape in shapes:
@@ -854,9 +939,9 @@ def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[floa
     """Name, notes and seconds of one shape, whose embedding is written."""
     from coembed import files, formats, matching
 
-    model, shape, align, points, cache, out, force = work
-    read = formats.read(shape)
-    embedding = matching.embed(model, read, align=align, points=points, cache=cache)
+    model, path, align, points, cache, out, force, incomplete = work
+    shape = formats.read(path, incomplete=incomplete)
+    embedding = matching.embed(model, shape, align=align, points=points, cache=cache)
     files.write_embedding(out, embedding, force=force)
     return embedding.name, embedding.notes, embedding.seconds
 
@@ -879,10 +964,22 @@ def _carry_one(work: tuple[Any, ...]) -> Any:
     return cohorts.carry(*arguments, **settings)
 
 
-def _shape_or_embedding(path: Path) -> Any:
+def _shape(path: Path, incomplete: bool) -> Any:
+    """A shape, telling what was read of a file that may be cut off."""
+    from coembed import formats
+
+    shape = formats.read(path, incomplete=incomplete)
+    for note in shape.notes if incomplete else ():
+        click.echo(f"{path}: {note}", err=True)
+    return shape
+
+
+def _shape_or_embedding(path: Path, incomplete: bool = False) -> Any:
     from coembed import files, formats
 
-    return files.read_embedding(path) if files.holds_embedding(path) else formats.read(path)
+    if files.holds_embedding(path):
+        return files.read_embedding(path)
+    return formats.read(path, incomplete=incomplete)
 
 
 @contextmanager

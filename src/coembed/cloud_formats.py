@@ -11,32 +11,41 @@ from typing import Any
 
 import numpy as np
 
-from coembed.contents import Content, columns_of, miscounted, name_columns
+from coembed.contents import WHOLE, Content, Request, columns_of, miscounted, name_columns, text_of
 from coembed.errors import FileFormatError, MissingExtraError
 from coembed.isolation import decoded
 
-__all__ = ["read_las", "read_mat", "read_numpy", "read_pcd", "read_text"]
+__all__ = [
+    "FACE_NAMES",
+    "POINT_NAMES",
+    "read_las",
+    "read_mat",
+    "read_numpy",
+    "read_pcd",
+    "read_text",
+]
 
 _FORGED_NUMBERS = re.compile(r"(?i)([-+]?)(?:nan\(\w*\)|1\.#(?:QNAN|SNAN|IND)\w*|n/?a|null)")
 _FORGED_INFINITY = re.compile(r"(?i)1\.#INF\w*")
+_FORTRAN = re.compile(r"[-+]?\d*\.?\d*[dD][-+]?\d+")
 _WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 
 # --------------------------------------------------------------------------------------- text
 
 
-def read_text(path: Path) -> Content:
+def read_text(path: Path, request: Request = WHOLE) -> Content:
     """Columns split by commas, semicolons, tabs or blanks; x, y and z by name, else the first.
 
     PTS files too: a line that counts the rows may stand before them.
     """
-    return _table(path, path.read_text(encoding="utf-8-sig", errors="replace"))
+    text, cut = request.end_of(text_of(path))
+    plain = None if request.chosen else _three_columns(text)
+    content = Content(plain) if plain is not None else _table(path, text, request)
+    return content._replace(notes=cut + content.notes)
 
 
-def _table(path: Path, text: str) -> Content:
-    plain = _three_columns(text)
-    if plain is not None:
-        return Content(plain)
+def _table(path: Path, text: str, request: Request) -> Content:
     numbered = list(_lines(text))
     if not numbered:
         raise FileFormatError(f"{path}: the file holds no points")
@@ -47,12 +56,12 @@ def _table(path: Path, text: str) -> Content:
         names, numbered = first, numbered[1:]
         if not numbered:
             raise FileFormatError(f"{path}: the file holds no points; only a line of names")
-    rows = _blocks(path, [(number, split(line)) for number, line in numbered])
+    rows, notes = _blocks(path, [(number, split(line)) for number, line in numbered], request)
     if not rows:
         raise FileFormatError(f"{path}: the file holds no points")
     width = len(rows[0][1])
-    xyz = _xyz(names) if names is not None and len(names) == width else None
-    wanted = xyz or (0, 1, 2)
+    names = names if names is not None and len(names) == width else None
+    wanted = _wanted_columns(path, names, rows, request)
     for i, (number, row) in enumerate(rows):
         if len(row) != width or width <= max(wanted):
             expected = "three numbers a line" if width < 3 or len(row) < 3 else f"{width} columns"
@@ -60,7 +69,47 @@ def _table(path: Path, text: str) -> Content:
                 f"{path}: expected {expected}; point {i} (counted from 0) is "
                 f"{' '.join(row)[:80]!r} in line {number}"
             )
-    return _named(path, rows, wanted, names if xyz else None)
+    content = _named(path, rows, wanted, names)
+    return content._replace(notes=notes + content.notes)
+
+
+def _wanted_columns(
+    path: Path, names: list[str] | None, rows: list[tuple[int, list[str]]], request: Request
+) -> tuple[int, ...]:
+    """Places of the coordinates: as chosen, by name, or the first three if no other could be."""
+    width = len(rows[0][1])
+    how = f"; say which columns hold them, as in {path.name}#2,3,4 or {path.name}#east,north,height"
+    if request.chosen:
+        bare = [_bare(name).lower() for name in names or ()]
+        words = [word.strip().lower() for word in request.chosen.split(",")]
+        places = [bare.index(word) if bare.count(word) == 1 else _place(word) for word in words]
+        if len(places) != 3 or len(set(places)) != 3 or not all(0 <= c < width for c in places):
+            listed = f" ({', '.join(names)[:200]})" if names else ""
+            raise FileFormatError(
+                f"{path}: expected three of the {width} columns{listed} behind #, by name or by "
+                f"number from 1; got {request.chosen[:60]!r}"
+            )
+        return tuple(places)
+    xyz = _xyz(names) if names is not None else None
+    if xyz is not None or width <= 3:
+        return xyz or (0, 1, 2)
+    if names is not None:
+        raise FileFormatError(
+            f"{path}: none of its {width} columns ({', '.join(names)[:200]}) are called x, y and "
+            f"z{how}"
+        )
+    first = [row[0] for _, row in rows if len(row) == width]
+    counts = [[str(i + base) for i in range(len(rows))] for base in (0, 1)]
+    if first in counts and len(rows) > 2:
+        raise FileFormatError(
+            f"{path}: the first of its {width} columns counts the rows, so that the first three "
+            f"are hardly coordinates{how}"
+        )
+    return (0, 1, 2)
+
+
+def _place(word: str) -> int:
+    return int(word) - 1 if re.fullmatch(r"\d{1,6}", word) else -1
 
 
 def _three_columns(text: str) -> np.ndarray | None:
@@ -96,7 +145,7 @@ def _named(
     rest = [c for c in range(len(columns)) if c not in wanted]
     if names is not None:
         called = [_bare(names[c]) or f"column{c + 1}" for c in rest]
-    elif rest and all(columns[c].dtype.kind in "fi" for c in rest):
+    elif rest and min(rest) == 3 and all(columns[c].dtype.kind in "fi" for c in rest):
         called = name_columns(np.stack([columns[c].astype(np.float64) for c in rest], axis=1))
     else:
         called = [f"column{c + 1}" for c in rest]
@@ -179,6 +228,8 @@ def _plain(word: str) -> str:
     """Spellings of NaN and infinity by other programs, as Python reads them."""
     if _FORGED_NUMBERS.fullmatch(word):
         return "nan"
+    if _FORTRAN.fullmatch(word):
+        return word.replace("D", "E").replace("d", "e")
     return _FORGED_INFINITY.sub("inf", word)
 
 
@@ -211,16 +262,22 @@ def _xyz(names: list[str]) -> tuple[int, ...] | None:
         ("px", "py", "pz"),
         ("pos_x", "pos_y", "pos_z"),
         ("x_coord", "y_coord", "z_coord"),
+        ("coord_x", "coord_y", "coord_z"),
+        ("easting", "northing", "elevation"),
+        ("easting", "northing", "height"),
+        ("east", "north", "up"),
     ):
         if all(bare.count(name) == 1 for name in triple):
             return tuple(map(bare.index, triple))
     return None
 
 
-def _blocks(path: Path, rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+def _blocks(
+    path: Path, rows: list[tuple[int, list[str]]], request: Request
+) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
     """Rows without lines that count them; a single whole number in a line is such a count."""
     if len(rows[0][1]) != 1 or not _WHOLE.fullmatch(rows[0][1][0]):
-        return rows
+        return rows, ()
     kept: list[tuple[int, list[str]]] = []
     declared = 0
     for number, row in rows:
@@ -228,15 +285,16 @@ def _blocks(path: Path, rows: list[tuple[int, list[str]]]) -> list[tuple[int, li
             declared += int(row[0])
         else:
             kept.append((number, row))
-    if len(kept) != declared:
+    if len(kept) > declared:
         raise miscounted(path, "points", declared, len(kept))
-    return kept
+    notes = request.cut(path, "points", declared, len(kept)) if len(kept) < declared else ()
+    return kept, notes
 
 
 # ---------------------------------------------------------------------------------------- PCD
 
 
-def read_pcd(path: Path) -> Content:
+def read_pcd(path: Path, request: Request = WHOLE) -> Content:
     """Point Cloud Library: ascii, binary, binary_compressed; organised clouds keep every row."""
     content = path.read_bytes()
     head = re.search(rb"(?m)^DATA\s+(\w+)[ \t]*\r?\n?", content)
@@ -248,6 +306,13 @@ def read_pcd(path: Path) -> Content:
         size = "WIDTH {WIDTH[0]} and HEIGHT {HEIGHT[0]}".format(**header)
         raise miscounted(path, "points", n, size)
     body, kind = content[head.end() :], head[1].decode().lower()
+    notes: tuple[str, ...] = ()
+    if request.incomplete and kind in ("ascii", "binary"):
+        declared = n
+        body, n = _pcd_whole_rows(body, kind, dtype, n)
+        notes = request.cut(path, "points", declared, n) if n < declared else ()
+    if not n:
+        raise FileFormatError(f"{path}: the file holds no points")
     if kind == "ascii":
         table = _pcd_ascii(path, body, dtype, n)
     elif kind == "binary":
@@ -264,7 +329,20 @@ def read_pcd(path: Path) -> Content:
     points = np.stack([table[axis].astype(np.float64) for axis in "xyz"], axis=1)
     names = [name for name in table.dtype.names or () if name not in "xyz" and name[:2] != "_ "]
     attributes = {name: table[name].astype(table[name].dtype.newbyteorder("=")) for name in names}
-    return Content(points, None, attributes)
+    return Content(points, None, attributes, notes)
+
+
+def _pcd_whole_rows(body: bytes, kind: str, dtype: np.dtype, n: int) -> tuple[bytes, int]:
+    """Whole rows of a body that may be cut off, and how many they are, at most n."""
+    if kind == "binary":
+        found = min(n, len(body) // dtype.itemsize)
+        return (body[: found * dtype.itemsize] if found < n else body), found
+    lines = [line for line in body.splitlines(keepends=True) if line.strip()]
+    if len(lines) <= n and lines and not lines[-1].endswith(b"\n"):
+        width = sum(int(np.prod(dtype[name].shape, dtype=int)) for name in dtype.names or ())
+        if len(lines) < n or len(lines[-1].split()) < width:
+            lines.pop()  # its last number may be cut
+    return b"".join(lines), min(n, len(lines))
 
 
 def _pcd_header(path: Path, text: str) -> dict[str, list[str]]:
@@ -273,6 +351,8 @@ def _pcd_header(path: Path, text: str) -> dict[str, list[str]]:
     missing = [n for n in ("FIELDS", "SIZE", "TYPE", "POINTS") if not header.get(n)]
     if missing:
         raise FileFormatError(f"{path}: the header lacks {', '.join(missing)}")
+    if not {"x", "y", "z"} <= set(header["FIELDS"]):
+        header["FIELDS"] = [f.lower() if f in ("X", "Y", "Z") else f for f in header["FIELDS"]]
     fields = header["FIELDS"]
     header.setdefault("COUNT", ["1"] * len(fields))
     header.setdefault("WIDTH", header["POINTS"])
@@ -389,7 +469,7 @@ def _check_las(path: Path, content: bytes) -> None:
             raise miscounted(path, "extended records", records, f"only {len(content)} bytes")
 
 
-def read_las(path: Path) -> Content:
+def read_las(path: Path, request: Request = WHOLE) -> Content:
     """LAS and LAZ: scaled coordinates in double precision, the other fields as they are."""
     try:
         import laspy
@@ -407,15 +487,21 @@ def read_las(path: Path) -> Content:
             f'{path}: compressed points (LAZ) need a decoder: pip install "coembed[las]"'
         )
     found = max(len(content) - start, 0)
+    notes: tuple[str, ...] = ()
     if not compressed and found < n * size:
-        raise miscounted(path, "points", n, found // size)
+        notes = request.cut(path, "points", n, found // size)
+        n = found // size
     if n > 1000 * len(content):  # before memory is taken for so many
         raise miscounted(path, "points", n, f"only {len(content)} bytes")
-    fields = decoded("laz", path) if compressed else _las_fields(laspy.read(io.BytesIO(content)))
+    if compressed:
+        fields = decoded("laz", path)
+    else:
+        with laspy.open(io.BytesIO(content)) as reader:
+            fields = _las_fields(reader.read_points(n))
     if len(fields["x"]) != n:
         raise miscounted(path, "points", n, len(fields["x"]))
     points = np.stack([fields.pop(axis) for axis in "xyz"], axis=1)
-    return Content(points, None, fields)
+    return Content(points, None, fields, notes)
 
 
 def _las_fields(data: Any) -> dict[str, np.ndarray]:
@@ -426,13 +512,17 @@ def _las_fields(data: Any) -> dict[str, np.ndarray]:
 
 # -------------------------------------------------------------------------------------- arrays
 
-_POINTS = ("points", "vertices", "xyz", "vert", "verts", "positions", "pos", "coords", "v")
-_FACES = ("faces", "triangles", "triv", "tri", "cells", "f")
+POINT_NAMES = ("points", "vertices", "xyz", "vert", "verts", "positions", "pos", "coords", "v")
+FACE_NAMES = ("faces", "triangles", "triv", "tri", "cells", "f")
 
 
-def read_numpy(path: Path) -> Content:
+def read_numpy(path: Path, request: Request = WHOLE) -> Content:
     """One array, or an archive with one array of points; pickled objects are never run."""
-    stream = io.BytesIO(path.read_bytes())
+    content = path.read_bytes()
+    cut: tuple[str, ...] = ()
+    if request.incomplete and path.suffix.lower() == ".npy":
+        content, cut = _whole_rows(path, content, request)
+    stream = io.BytesIO(content)
     try:
         loaded = np.load(stream, allow_pickle=False)
     except ValueError as error:
@@ -440,17 +530,36 @@ def read_numpy(path: Path) -> Content:
     if isinstance(loaded, np.ndarray):
         if rest := len(stream.read()):
             raise miscounted(path, "values", loaded.size, f"{rest} more bytes")
-        return _point_array(path, loaded)
+        points = _point_array(path, loaded)
+        return points._replace(notes=cut + points.notes)
     arrays, notes = {}, []
     with loaded:
         for name in loaded.files:
             try:
                 arrays[name] = loaded[name]
             except ValueError as error:
-                if name.lower() in _POINTS + _FACES:
+                if name.lower() in POINT_NAMES + FACE_NAMES:
                     raise _pickled(path, name, error) from error
                 notes.append(f"array {name!r} cannot be read and is left out")
-    return _of_arrays(path, arrays, tuple(notes))
+    return _of_arrays(path, arrays, tuple(notes), request.chosen)
+
+
+def _whole_rows(path: Path, content: bytes, request: Request) -> tuple[bytes, tuple[str, ...]]:
+    """An NPY file that is cut off as one of fewer rows, if it is kept row by row."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else (
+        np.lib.format.read_array_header_2_0
+    )  # fmt: skip
+    shape, by_columns, dtype = read(stream)
+    size = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+    whole = (len(content) - stream.tell()) // size if size and shape else 0
+    if by_columns or dtype.hasobject or not shape or whole >= shape[0] or shape[0] == 3:
+        return content, ()
+    rows = np.frombuffer(content, dtype, whole * size // dtype.itemsize, stream.tell())
+    again = io.BytesIO()
+    np.save(again, rows.reshape(whole, *shape[1:]), allow_pickle=False)
+    return again.getvalue(), request.cut(path, "rows", shape[0], whole)
 
 
 def _pickled(path: Path, what: str, error: ValueError) -> FileFormatError:
@@ -463,21 +572,26 @@ def _pickled(path: Path, what: str, error: ValueError) -> FileFormatError:
     return FileFormatError(f"{path}: not a readable {path.suffix[1:].upper()} file ({reason})")
 
 
-def _of_arrays(path: Path, arrays: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Content:
+def _of_arrays(
+    path: Path, arrays: Mapping[str, Any], notes: tuple[str, ...] = (), chosen: str = ""
+) -> Content:
     """Points, faces and attributes of named arrays."""
-    named = [name for name in arrays if name.lower() in _POINTS]
+    named = [name for name in arrays if (name == chosen if chosen else name.lower() in POINT_NAMES)]
     if len(named) != 1:
+        wanted = repr(chosen) if chosen else "'points', 'vertices' or 'xyz'"
         listed = ", ".join(
             f"{name} {'x'.join(map(str, np.shape(arrays[name])))}" for name in sorted(arrays)
         )
         raise FileFormatError(
-            f"{path}: expected one array named 'points', 'vertices' or 'xyz'; got "
-            f"{listed[:300] or 'none'}; save the one that holds the points under that name"
+            f"{path}: expected one array named {wanted}; got "
+            f"{listed[:300] or 'none'}; say which one holds the points, as in {path.name}#NAME"
         )
     content = _point_array(path, np.asarray(arrays[named[0]]))
     n = len(content.points)
-    triangular = [name for name in arrays if name.lower() in _FACES]
+    triangular = [name for name in arrays if name.lower() in FACE_NAMES]
     faces = np.asarray(arrays[triangular[0]]) if triangular else None
+    if faces is not None and faces.dtype.kind == "f" and (faces == np.trunc(faces)).all():
+        faces = faces.astype(np.int64)
     attributes = dict(content.attributes)
     for name, values in arrays.items():
         plain = np.asarray(values)
@@ -523,22 +637,28 @@ def _point_array(path: Path, array: np.ndarray) -> Content:
 # -------------------------------------------------------------------------------------- MATLAB
 
 
-def read_mat(path: Path) -> Content:
+def read_mat(path: Path, request: Request = WHOLE) -> Content:
     """MATLAB files of every version: VERT or X, Y and Z, and TRIV, perhaps in a struct."""
     content = path.read_bytes()
     new = content[:10] == b"MATLAB 7.3" or b"\x89HDF\r\n\x1a\n" in (content[:8], content[512:520])
     found = _mat_73(path) if new else _mat_5(path, content)
+    if request.chosen in found and not isinstance(found[request.chosen], Mapping):
+        plain = _of_arrays(path, found, chosen=request.chosen)
+        return plain if plain.faces is None else _from_one(path, plain)
     structs = list(_structs("", found))
+    if request.chosen:
+        structs = [one for one in structs if one[0] == request.chosen]
     if len(structs) != 1:
         names = ", ".join(sorted(found)) or "none"
         which = " and ".join(repr(name or "the file") for name, _ in structs)
         raise FileFormatError(
             f"{path}: expected VERT (n x 3), or X, Y and Z, and perhaps TRIV, in the file or in "
             f"one struct; got {f'several: {which}' if structs else f'the variables {names[:300]}'}"
+            f"; say which one, as in {path.name}#NAME"
         )
     arrays = dict(structs[0][1])
     keys = {name.lower(): name for name in arrays}
-    if not any(name in _POINTS for name in keys):
+    if not any(name in POINT_NAMES for name in keys):
         axes = [np.asarray(arrays.pop(keys[axis])).ravel() for axis in "xyz"]
         if len({len(values) for values in axes}) != 1:
             raise FileFormatError(
@@ -572,7 +692,7 @@ def _from_one(path: Path, content: Content) -> Content:
 def _structs(name: str, found: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Every struct that holds points, the file itself included."""
     keys = {key.lower() for key in found}
-    if keys & set(_POINTS) or {"x", "y", "z"} <= keys:
+    if keys & set(POINT_NAMES) or {"x", "y", "z"} <= keys:
         yield name, {k: v for k, v in found.items() if not isinstance(v, Mapping)}
     elif depth < 4:
         for key, value in found.items():

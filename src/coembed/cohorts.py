@@ -7,18 +7,21 @@ so all of them have the same length and landmarks on the template are found on e
 import csv
 import io
 import json
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from coembed import files, formats, matching
+from coembed import files, formats, maps, matching
 from coembed.errors import CoembedError, InputError
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Embedding
 
 __all__ = ["Carried", "carry", "map_paths", "write_summary"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def map_paths(specimens: Sequence[Path], out: Path) -> list[Path]:
     found: list[Path] = []
     taken: set[str] = set()
     for path in resolved:
-        base = out / path.relative_to(root).with_suffix("")
+        base = out / files.split_choice(path)[0].relative_to(root).with_suffix("")
         name, number = base.name, 2
         while str(base.with_name(name)).casefold() in taken:
             name, number = f"{base.name}-{number}", number + 1
@@ -81,6 +84,7 @@ def carry(
     out: Path,
     *,
     force: bool = False,
+    incomplete: bool = False,
     **settings: Any,
 ) -> Carried:
     """Match the template to one specimen and write the map and its record beside it.
@@ -90,6 +94,8 @@ def carry(
 
     Parameters
     ----------
+    incomplete
+        Take the whole rows of a specimen that is cut off.
     settings
         Of `coembed.match`: refine, points, cache.
     """
@@ -100,13 +106,16 @@ def carry(
         made_of = {
             "template": template.sha256,
             "specimen": files.digest_of(specimen),
+            "chosen": files.split_choice(specimen)[1],
+            "incomplete": incomplete,
             "weights": model.digest,
             **{name: value for name, value in settings.items() if name != "cache"},
         }
         stored = None if force else _stored(record_path)
-        if stored is not None and out.exists() and stored.get("made_of") == made_of:
+        if stored is not None and stored.get("made_of") == made_of and _is_whole(out, stored):
             return Carried(*named, "kept", **stored["result"])
-        found = matching.match(model, template, formats.read(specimen), **settings)
+        shape = formats.read(specimen, incomplete=incomplete)
+        found = matching.match(model, template, shape, **settings)
         result: dict[str, Any] = {
             "points": found.n_target,
             "unanswered": int((found.p2p < 0).sum()),
@@ -119,6 +128,17 @@ def carry(
     except (CoembedError, OSError, MemoryError) as error:
         return Carried(*named, "failed", reason=" ".join(str(error).split()))
     return Carried(*named, "done", **result)
+
+
+def _is_whole(path: Path, stored: dict[str, Any]) -> bool:
+    """Whether the map of an earlier run is there and leads from the template to the specimen."""
+    sizes = {"n_source": stored["source"]["rows"], "n_target": stored["target"]["rows"]}
+    try:
+        maps.read_map(path, **sizes, base=0)
+    except CoembedError as error:
+        log.warning("%s; it is made again", error)
+        return False
+    return True
 
 
 def _stored(path: Path) -> dict[str, Any] | None:

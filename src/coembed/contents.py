@@ -5,6 +5,7 @@ decide is a note.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,13 @@ from coembed.annotations import Float, Int
 from coembed.errors import FileFormatError
 
 __all__ = [
+    "WHOLE",
     "Content",
+    "Request",
     "columns_of",
     "miscounted",
     "name_columns",
+    "text_of",
     "triangles",
     "triangles_of",
     "triangulated",
@@ -31,6 +35,49 @@ class Content(NamedTuple):
     faces: Int[np.ndarray, "f 3"] | None = None
     attributes: Mapping[str, np.ndarray] = {}
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a file.
+
+    Parameters
+    ----------
+    chosen
+        Which part of it: names of nodes, columns or an array; "": what the reader takes itself.
+    incomplete
+        Take the whole rows of a file that is cut off.
+    """
+
+    chosen: str = ""
+    incomplete: bool = False
+
+    def names(self, known: Sequence[str]) -> list[str]:
+        """What is chosen, by name: one that is known, or several with commas between."""
+        return [self.chosen] if self.chosen in known else self.chosen.split(",")
+
+    def cut(self, path: Path, what: str, declared: int, found: int | str) -> tuple[str, ...]:
+        """Note that a file is cut off, if that is accepted.
+
+        Raises
+        ------
+        FileFormatError
+            If it is not.
+        """
+        if not self.incomplete:
+            raise miscounted(path, what, declared, found)
+        return (f"the file is cut off: of {declared} {what} {found} are there and are used",)
+
+    def end_of(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Text without a last line that has no end, if files that are cut off are accepted."""
+        whole, last = text.rpartition("\n")[::2]
+        if not self.incomplete or not last.strip():
+            return text, ()
+        return whole + "\n", (f"the last line has no end and is left out: {last[:40]!r}",)
+
+
+WHOLE = Request()
+"""All of a whole file."""
 
 
 def miscounted(path: Path, what: str, declared: int, found: int | str) -> FileFormatError:
@@ -64,6 +111,18 @@ def triangulated(n_polygons: int, faces: np.ndarray) -> tuple[str, ...]:
     if n_polygons == len(faces):
         return ()
     return (f"{n_polygons} polygons cut into {len(faces)} triangles; no points were added",)
+
+
+def text_of(path: Path) -> str:
+    """Text of a file in UTF-8, or in UTF-16 with its mark, or as older Windows programs write."""
+    content = path.read_bytes()
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return content.decode("utf-16", errors="replace").replace("\r\n", "\n")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def columns_of(table: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:

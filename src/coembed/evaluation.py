@@ -14,7 +14,10 @@ from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 
-__all__ = ["GeodesicErrors", "area_of", "area_under_curve", "evaluate", "spaced"]
+__all__ = ["NORMALISER", "GeodesicErrors", "area_of", "area_under_curve", "evaluate", "spaced"]
+
+NORMALISER = "sqrt(target area)"
+"""What every error is divided by, as reports name it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,7 @@ class GeodesicErrors:
             "within_5": self.within(0.05),
             "within_10": self.within(0.10),
             "auc_25": self.auc(),
+            "divided_by": NORMALISER,
             "geodesics": self.method,
         }
 
@@ -143,5 +147,5 @@ def area_of(shape: Shape) -> float:
     """Area of the mesh where there are faces, else the point-cloud Laplacian's total mass."""
     if len(shape.sound_faces):
         return float(geometry.face_areas(shape.points[shape.sound_faces]).sum())
-    distinct = np.unique(shape.points[np.isfinite(shape.points).all(axis=1)], axis=0)
+    distinct = np.unique(shape.points[shape.usable], axis=0)
     return float(spectrum.laplacian(distinct, name=shape.name)[1].sum())

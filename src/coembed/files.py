@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from coembed.sampling import Interpolation
 from coembed.shapes import Alignment, Correspondence, Embedding, Operators, Shape
 
 __all__ = [
+    "check_as_long",
     "check_readable",
     "check_writable",
     "holds_embedding",
@@ -31,8 +33,10 @@ __all__ = [
     "read_matches",
     "read_operators",
     "read_pairs",
+    "read_rows",
     "read_truth",
     "read_vts",
+    "split_choice",
     "write_array",
     "write_bytes",
     "write_embedding",
@@ -46,8 +50,20 @@ log = logging.getLogger(__name__)
 # ------------------------------------------------------------------------------- plain bytes
 
 
+def split_choice(path: Path) -> tuple[Path, str]:
+    """Path of a file, and which part of it is wanted, as in ``scene.glb#Hand``.
+
+    A file whose own name has a # is found first.
+    """
+    name, mark, chosen = path.name.partition("#")
+    if not mark or not name or path.exists():
+        return path, ""
+    return path.with_name(name), chosen
+
+
 def check_readable(path: Path) -> None:
     """Raise `FileFormatError` unless ``path`` is a file that can be opened."""
+    path, _ = split_choice(path)
     if not path.exists():
         raise FileFormatError(f"{path}: no such file")
     if path.is_dir():
@@ -83,9 +99,17 @@ def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """SHA-256 of a file's bytes, and of those beside it that hold the points of a ``.gltf``."""
+    path, _ = split_choice(path)
     with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+        digest = hashlib.file_digest(opened, "sha256")
+    if path.suffix.lower() == ".gltf":
+        from urllib.parse import unquote
+
+        for name in re.findall(rb'"uri"\s*:\s*"([^":]+)"', path.read_bytes()):
+            beside = path.parent / unquote(name.decode(errors="replace"))
+            digest.update(beside.read_bytes() if beside.is_file() else b"")
+    return digest.hexdigest()
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
@@ -303,8 +327,12 @@ def read_record(path: Path | str) -> dict[str, Any]:
     return stored
 
 
-def read_matches(path: Path | str, *, n_target: int) -> Correspondence:
-    """Read a map written by `write_matches`; a text map has score 1 where there is a match."""
+def read_matches(path: Path | str, *, n_target: int | None) -> Correspondence:
+    """Read a map written by `write_matches`; a text map has score 1 where there is a match.
+
+    ``n_target`` is the number of rows of the target; None: what an ``.npz`` says itself. For maps
+    that others wrote see `coembed.maps.read_map`.
+    """
     path = Path(path)
     check_readable(path)
     if path.suffix == ".npz":
@@ -314,12 +342,13 @@ def read_matches(path: Path | str, *, n_target: int) -> Correspondence:
                 stored = int(data["n_target"])
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise FileFormatError(f"{path}: not a map written by coembed ({error})") from error
-        if stored != n_target:
+        if n_target not in (None, stored):
             raise InputError(
                 f"{path}: the map is for a target of {stored} points; this one has {n_target}"
             )
-        return Correspondence(p2p, score, n_target, record)
-    p2p = _read_rows(path)
+        return Correspondence(p2p, score, stored, record)
+    p2p = read_rows(path)
+    n_target = int(p2p.max()) + 1 if n_target is None else n_target
     return Correspondence(p2p, (p2p >= 0).astype(np.float64), n_target)
 
 
@@ -328,7 +357,7 @@ def read_truth(path: Path | str) -> Int[np.ndarray, "s 2"]:
 
     Rows count from 0, as in ``.map`` and ``.txt`` files; source rows with -1 are left out.
     """
-    target = _read_rows(Path(path))
+    target = read_rows(Path(path))
     source = np.flatnonzero(target >= 0)
     return np.stack([source, target[source]], axis=1)
 
@@ -340,30 +369,76 @@ def read_pairs(source: Path | str, target: Path | str) -> Int[np.ndarray, "s 2"]
     **counted from 1**; one is subtracted here. Lines with 0 or less name no row.
     """
     rows = [read_vts(Path(path)) for path in (source, target)]
-    if len(rows[0]) != len(rows[1]):
-        raise FileFormatError(
-            f"{source} has {len(rows[0])} lines and {target} has {len(rows[1])}; "
-            "two .vts files of one template have as many"
-        )
+    check_as_long(source, target, *map(len, rows))
     pairs = np.stack(rows, axis=1)
     return pairs[(pairs >= 0).all(axis=1)]
 
 
+def check_as_long(source: Path | str, target: Path | str, n: int, m: int) -> None:
+    """Raise `FileFormatError` unless two files of samples of one template have as many lines."""
+    if n != m:
+        raise FileFormatError(
+            f"{source} has {n} lines and {target} has {m}; two .vts files of one template have "
+            "as many"
+        )
+
+
 def read_vts(path: Path | str) -> Int[np.ndarray, " s"]:
     """Rows of a shape for the samples of a template, **from 1 in the file**, from 0 here."""
-    return _read_rows(Path(path)) - 1
+    return read_rows(Path(path)) - 1
 
 
-def _read_rows(path: Path) -> Int[np.ndarray, " n"]:
+def read_rows(path: Path, *, columns: tuple[int, ...] = (1,)) -> Int[np.ndarray, "n ..."]:
+    """Row numbers as a file holds them, one a line, or all in one line; ``.npy`` too.
+
+    Parameters
+    ----------
+    columns
+        How many numbers there may be in a line; for two, the result is of shape (n, 2).
+
+    Raises
+    ------
+    FileFormatError
+        If there are others, or no whole numbers.
+    """
     check_readable(path)
-    words = path.read_text(encoding="utf-8", errors="replace").split()
+    if path.suffix == ".npy":
+        return _rows_of_array(path, columns)
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    table = [words for words in (re.split(r"[\s,;]+", line.strip(" \t,;")) for line in lines)
+             if words != [""]]  # fmt: skip
+    if not table:
+        raise FileFormatError(f"{path}: the file is empty")
+    if len(table) == 1 and len(table[0]) > max(columns):
+        table = [[word] for word in table[0]]
+    width = len(table[0])
+    for i, words in enumerate(table):
+        if len(words) != width or width not in columns:
+            raise FileFormatError(
+                f"{path}: expected {' or '.join(('', 'one row number', 'two')[c] for c in columns)}"
+                f" per line; got {' '.join(words)[:60]!r} in line {i + 1} of those that hold any"
+            )
+    return _whole(path, np.array([word for words in table for word in words]), width)
+
+
+def _rows_of_array(path: Path, columns: tuple[int, ...]) -> Int[np.ndarray, "n ..."]:
     try:
-        rows = np.array(words, dtype=np.float64)
+        array = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise FileFormatError(f"{path}: not a readable NPY file ({error})") from error
+    width = array.shape[1] if array.ndim == 2 else 1
+    if array.ndim not in (1, 2) or width not in columns or not array.size:
+        raise FileFormatError(f"{path}: expected row numbers, one a row; got shape {array.shape}")
+    return _whole(path, array.ravel(), width)
+
+
+def _whole(path: Path, words: np.ndarray, width: int) -> Int[np.ndarray, "n ..."]:
+    try:
+        rows = words.astype(np.float64)
     except ValueError as error:
         raise FileFormatError(f"{path}: expected one row number per line ({error})") from error
-    if not len(rows):
-        raise FileFormatError(f"{path}: the file is empty")
     bad = ~((np.abs(rows) < 2**53) & (rows == np.trunc(rows)))
     if bad.any():
         raise FileFormatError(f"{path}: expected whole row numbers; got {words[bad.argmax()]}")
-    return rows.astype(np.int64)
+    whole = rows.astype(np.int64)
+    return whole if width == 1 else whole.reshape(-1, width)

@@ -18,6 +18,7 @@ from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian
 
 __all__ = [
     "DistinctPoints",
+    "components_of",
     "distinct_points",
     "face_areas",
     "geodesics",
@@ -33,6 +34,7 @@ __all__ = [
 
 N_EIG = 79
 
+_PARTS = "separate components, each with a constant mode of its own"
 _STRIPES = 4  # steps of single precision between two points: with fewer the shape suffers
 _HOLLOW = 0.003  # volume by area^1.5: a sphere has 0.09, a person 0.03, a flat sheet 0
 _CHUNK = 20_000  # points whose gradient weights exist at a time
@@ -104,7 +106,7 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
         stiffness, directed=False, return_labels=False
     )
     if n_constant > 1:
-        notes.append(f"{n_constant} separate components, each with a constant mode of its own")
+        notes.append(f"{n_constant} {_PARTS}")
     if n_eig > n - n_constant - 1:
         notes.append(
             f"eigenpairs lowered from {n_eig} to {n - n_constant - 1}: {n} distinct points"
@@ -129,6 +131,12 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
         notes=tuple(notes),
         name=shape.name,
     )
+
+
+def components_of(notes: tuple[str, ...]) -> int:
+    """Separate components of operators with these notes."""
+    told = [note.removesuffix(_PARTS) for note in notes if note.endswith(_PARTS)]
+    return int(told[0]) if told else 1
 
 
 def _check_surface(shape: Shape, n: int, n_constant: int) -> None:
@@ -166,7 +174,7 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     Raises
     ------
     InputError
-        If there are fewer than `MIN_POINTS`.
+        If there are fewer than `MIN_POINTS`, or all lie on one line.
     """
     notes = [
         f"{len(rows)} rows are {reason} and have no answer (first: row {rows[0]})"
@@ -191,6 +199,10 @@ def distinct_points(shape: Shape) -> DistinctPoints:
             f"{shape.name}: at least {MIN_POINTS} distinct points are needed; "
             f"got {new.sum()} among {len(points)} rows"
         )
+    placed = (ordered[new] - centre) / size
+    spread = np.linalg.eigvalsh(np.cov(placed.T))
+    if spread[1] <= 1e-13 * spread[2]:
+        raise InputError(f"{shape.name}: all points lie on one line; expected points of a surface")
     rows = np.full(len(shape.points), -1)
     rows[used[order]] = np.cumsum(new) - 1
     repeated = len(order) - int(new.sum())
@@ -199,14 +211,17 @@ def distinct_points(shape: Shape) -> DistinctPoints:
     lost = lost_precision(points)
     if lost:
         notes.append(lost)
-    return DistinctPoints((ordered[new] - centre) / size, rows, centre, size, tuple(notes))
+    return DistinctPoints(placed, rows, centre, size, tuple(notes))
 
 
 def lost_precision(points: Float[np.ndarray, "n 3"]) -> str:
     """What to tell of points that lie in stripes, far from 0 in single precision; "" if not."""
     if not len(points):
         return ""
-    step = float(np.spacing(np.abs(points).max().astype(np.float32)))
+    farthest = np.abs(points).max()
+    if farthest > np.finfo(np.float32).max:
+        return ""
+    step = float(np.spacing(farthest.astype(np.float32)))
     usual = float(np.ptp(points, axis=0).max()) / np.sqrt(len(points))
     if usual > _STRIPES * step or not (points == points.astype(np.float32)).all():
         return ""
@@ -337,12 +352,13 @@ def geodesics(
     """
     if edges:
         return _edge_distances(shape, sources)
-    missing = shape.unusable.get("not finite", np.empty(0, dtype=np.int64))
-    if len(missing):
-        raise InputError(
-            f"{shape.name}: {len(missing)} rows are not finite (first: row {missing[0]}), so there "
-            "is no distance to them; remove them to judge maps on this shape"
-        )
+    for reason in ("not finite", "far away"):
+        missing = shape.unusable.get(reason, np.empty(0, dtype=np.int64))
+        if len(missing):
+            raise InputError(
+                f"{shape.name}: {len(missing)} rows are {reason} (first: row {missing[0]}), so "
+                "there is no distance to them; remove them to judge maps on this shape"
+            )
     import potpourri3d
 
     if _is_mesh(shape):

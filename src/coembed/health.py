@@ -4,6 +4,7 @@ Takes a `Shape`, gives a `Health`; changes nothing.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -11,9 +12,9 @@ import scipy
 from coembed import geometry
 from coembed.annotations import Float, Int
 from coembed.errors import CoembedError
-from coembed.shapes import Shape
+from coembed.shapes import Embedding, Shape
 
-__all__ = ["Health", "examine"]
+__all__ = ["Health", "count", "examine"]
 
 _NEIGHBORS = 8  # of a point, for density and components of a cloud
 _HEIGHTS = {"metres": (0.4, 2.6), "centimetres": (40, 260), "millimetres": (400, 2600)}
@@ -27,8 +28,8 @@ class Health:
     ----------
     rows, distinct, repeated
         Rows of the file; different usable points; further rows that repeat one of these.
-    not_finite, unreferenced
-        Rows without an answer: a coordinate is NaN or infinite; no face with an area holds them.
+    not_finite, far_away, unreferenced
+        Rows without an answer, see `Shape.unusable`.
     faces, degenerate, non_manifold
         Triangles; those without an area; edges with more than two faces.
     components
@@ -51,6 +52,7 @@ class Health:
     distinct: int
     repeated: int
     not_finite: int
+    far_away: int
     unreferenced: int
     faces: int
     degenerate: int
@@ -66,7 +68,6 @@ class Health:
 
 def examine(shape: Shape) -> Health:
     """Report on a shape."""
-    unusable = {reason: len(rows) for reason, rows in shape.unusable.items()}
     good = shape.usable
     points, names = np.unique(shape.points[good], axis=0, return_inverse=True)
     distances, near = _near(points)
@@ -83,11 +84,7 @@ def examine(shape: Shape) -> Health:
         rows=len(shape.points),
         distinct=len(points),
         repeated=int(good.sum()) - len(points),
-        not_finite=unusable.get("not finite", 0),
-        unreferenced=unusable.get("unreferenced", 0),
-        faces=0 if shape.faces is None else len(shape.faces),
-        degenerate=0 if shape.faces is None else len(shape.faces) - len(faces),
-        non_manifold=_crowded_edges(faces),
+        **_counted(shape),
         components=components,
         extent=(float(extent[0]), float(extent[1]), float(extent[2])),
         spacing=spacing,
@@ -96,6 +93,39 @@ def examine(shape: Shape) -> Health:
         warnings=tuple(_warnings(points, components)),
         refusal=_refusal(shape),
     )
+
+
+def count(embedding: Embedding, shape: Shape | None = None) -> dict[str, Any]:
+    """Count what is in a shape, as far as that takes no more than milliseconds.
+
+    These are fields of `Health` that need no search for neighbours (4 ms for a mesh of 10,000
+    points, 60 ms for one of 160,000); ``components`` are those of the graph that the operators
+    were made on. Without the shape, what its embedding knows.
+    """
+    answered = int((embedding.rows >= 0).sum())
+    extent = np.ptp(embedding.points, axis=0) / embedding.scale
+    known = {
+        "rows": len(embedding.rows),
+        "distinct": len(embedding.points),
+        "repeated": answered - len(embedding.points),
+        "components": geometry.components_of(embedding.notes),
+        "extent": extent.tolist(),
+    }
+    return known if shape is None else {**known, **_counted(shape)}
+
+
+def _counted(shape: Shape) -> dict[str, int]:
+    """Rows without an answer, and faces."""
+    unusable = {reason: len(rows) for reason, rows in shape.unusable.items()}
+    n_faces = 0 if shape.faces is None else len(shape.faces)
+    return {
+        "not_finite": unusable.get("not finite", 0),
+        "far_away": unusable.get("far away", 0),
+        "unreferenced": unusable.get("unreferenced", 0),
+        "faces": n_faces,
+        "degenerate": n_faces - len(shape.sound_faces),
+        "non_manifold": _crowded_edges(shape.sound_faces),
+    }
 
 
 def _near(
@@ -122,8 +152,14 @@ def _components(n: int, groups: Int[np.ndarray, "g j"]) -> int:
 
 
 def _crowded_edges(faces: Int[np.ndarray, "f 3"]) -> int:
-    edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
-    return int((np.unique(edges, axis=0, return_counts=True)[1] > 2).sum())
+    """Edges of more than two faces."""
+    if not len(faces):
+        return 0
+    one, other = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
+    # sorting one number an edge is twenty times faster than sorting pairs
+    edges = np.sort(np.minimum(one, other) * (faces.max() + 1) + np.maximum(one, other))
+    _, sizes = np.unique(edges, return_counts=True)
+    return int((sizes > 2).sum())
 
 
 def _units(size: float) -> str:

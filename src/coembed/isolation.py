@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from coembed.errors import FileFormatError
 __all__ = ["decoded"]
 
 _START = "from coembed.isolation import _child; _child()"
-_SECONDS, _SECONDS_PER_BYTE = 30, 1e-5
+_WAIT = 60  # seconds on the clock for the program to start, on a busy machine or a slow disk
+_SECONDS, _SECONDS_PER_BYTE = 2, 1e-5  # of work, once the library is loaded
+_OUT_OF_TIME = 24  # the signal that ends a process whose time of work is used up
 _MEMORY, _MEMORY_PER_BYTE = 4 << 30, 200  # bytes of address space
 
 
@@ -44,11 +47,12 @@ def decoded(kind: str, path: Path) -> dict[str, Any]:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                timeout=_SECONDS + size * _SECONDS_PER_BYTE,
+                timeout=_WAIT + 2 * _seconds(size),
                 check=True,
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            how = "crashed" if isinstance(error, subprocess.CalledProcessError) else "did not end"
+            crashed = getattr(error, "returncode", None) not in (None, -_OUT_OF_TIME)
+            how = "crashed" if crashed else "did not end"
             raise FileFormatError(
                 f"{path}: damaged: its decoder {how}; copy or export the file again"
             ) from error
@@ -84,7 +88,8 @@ def _flat(found: Mapping[str, Any], start: str = "", depth: int = 0) -> dict[str
 def _child() -> None:
     """Decode ``argv[2]`` by the decoder ``argv[1]`` into ``argv[3]``."""
     kind, path, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    _limit_memory(path.stat().st_size)
+    import_module(_LIBRARIES[kind])
+    _limit(path.stat().st_size)
     try:
         # the slash keeps a variable named file or error apart from our own names
         arrays = {f"/{name}": v for name, v in _flat(_DECODERS[kind](path)).items()}
@@ -95,16 +100,26 @@ def _child() -> None:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
 
 
-def _limit_memory(size: int) -> None:
-    """Let absurd sizes in damaged files fail at once, where the system can do that."""
+def _seconds(size: int) -> int:
+    return int(_SECONDS + size * _SECONDS_PER_BYTE)
+
+
+def _limit(size: int) -> None:
+    """Let absurd sizes and endless loops in damaged files fail, where the system can do that."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    most = _MEMORY + size * _MEMORY_PER_BYTE
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard == resource.RLIM_INFINITY or most < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    begun = int(used.ru_utime + used.ru_stime) + 1
+    limits = (
+        (resource.RLIMIT_AS, _MEMORY + size * _MEMORY_PER_BYTE),
+        (resource.RLIMIT_CPU, begun + _seconds(size)),
+    )
+    for what, most in limits:
+        hard = resource.getrlimit(what)[1]
+        if hard == resource.RLIM_INFINITY or most < hard:
+            resource.setrlimit(what, (most, most + 1 if what == resource.RLIMIT_CPU else hard))
 
 
 def _mat5(path: Path) -> dict[str, Any]:
@@ -140,6 +155,7 @@ def _laz(path: Path) -> dict[str, Any]:
     return fields | {name: np.array(data[name]) for name in names}
 
 
+_LIBRARIES = {"mat5": "scipy.io", "mat73": "h5py", "laz": "laspy"}
 _DECODERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "mat5": _mat5,
     "mat73": _mat73,

@@ -118,7 +118,7 @@ class Collection:
         return np.array(known, dtype=np.int64)
 
 
-def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
+def read_collection(folder: Path, *, chosen: slice = slice(None), base: int = 1) -> Collection:
     """Read a folder of shapes with truth.
 
     Shapes are in ``off/`` (or the folder itself), perhaps in subfolders, which are then
@@ -137,6 +137,8 @@ def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
     ----------
     chosen
         Which of the sorted shapes that have truth.
+    base
+        What the files of truth call the first row, 1 or 0.
 
     Raises
     ------
@@ -153,26 +155,29 @@ def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
         names[name] = path
     truth = {name: _truth_path(folder, name) for name in names}
     known = [name for name in names if truth[name].exists()]
-    notes = []
+    notes: list[str] = []
+    bridges: dict[tuple[str, str], Int[np.ndarray, " t"]] = {}
     if not known and not (folder / "corres").exists():
         known = list(names)[chosen]
         members = _ordered_alike({name: formats.read(names[name]) for name in known})
-        bridges: dict[tuple[str, str], Int[np.ndarray, " t"]] = {}
         notes.append("truth: shapes of one kind share the order of points")
     else:
         shapes = {name: formats.read(names[name]) for name in known}
-        rows = {name: _rows(truth[name], shapes[name]) for name in known}
+        rows = {name: _rows(truth[name], shapes[name], base) for name in known}
         rest = [name for name in names if name not in known]
         if len(rest) == 1 and _leads_to_one(folder, rows, shapes, rest[0]):
-            members, bridges = _star(folder, rows, shapes, rest[0], formats.read(names[rest[0]]))
+            centre = formats.read(names[rest[0]])
+            members, bridges = _star(folder, rows, shapes, rest[0], centre, base)
             members = members[chosen]
-            notes.append(f"truth: every shape leads to {rest[0]}")
+            notes.append(f"truth: every shape leads to {rest[0]}, rows counted from {base}")
         else:
             if rest:
                 notes.append(f"{len(rest)} of {len(names)} shapes have no truth")
-            members = [_member(folder, name, shapes[name], rows[name]) for name in known[chosen]]
+            notes.append(f"truth: a template leads to each shape, rows counted from {base}")
+            made = ((folder, name, shapes[name], rows[name], base) for name in known[chosen])
+            members = [_member(*parts) for parts in made]
             _check_templates(folder, members)
-            bridges = _bridges(folder, members)
+            bridges = _bridges(folder, members, base)
     if len(members) < 2:
         raise InputError(
             f"{folder}: fewer than two shapes with truth; expected files in off/ and a "
@@ -180,10 +185,13 @@ def read_collection(folder: Path, *, chosen: slice = slice(None)) -> Collection:
         )
     listed = _listed(folder / "pairs.txt")
     if listed is not None:
-        there = {member.name for member in members}
-        lost = sum(not {a, b} <= there for a, b in listed)
-        notes.append(f"{lost} of {len(listed)} listed pairs cannot be judged")
+        notes.append(f"{_lost(listed, members)} of {len(listed)} listed pairs cannot be judged")
     return Collection(folder, tuple(members), bridges, listed, tuple(notes))
+
+
+def _lost(listed: tuple[tuple[str, str], ...], members: list[Member]) -> int:
+    there = {member.name for member in members}
+    return sum(not {a, b} <= there for a, b in listed)
 
 
 def _truth_path(folder: Path, name: str) -> Path:
@@ -192,21 +200,26 @@ def _truth_path(folder: Path, name: str) -> Path:
     return other if other.exists() and not path.exists() else path
 
 
-def _rows(path: Path, shape: Shape) -> Int[np.ndarray, " t"]:
+def _rows(path: Path, shape: Shape, base: int) -> Int[np.ndarray, " t"]:
     """Rows from 0; each must be one of the shape's, but in truth that leads elsewhere."""
-    rows = files.read_vts(path)
+    rows = files.read_rows(path) - base
     if len(rows) != len(shape.points):
-        _check_rows(path, rows, len(shape.points), shape.name)
+        _check_rows(path, rows, len(shape.points), shape.name, base)
     return rows
 
 
-def _check_rows(path: Path, rows: Int[np.ndarray, " t"], n: int, name: str) -> None:
+def _check_rows(path: Path, rows: Int[np.ndarray, " t"], n: int, name: str, base: int) -> None:
     bad = np.flatnonzero((rows < 0) | (rows >= n))
-    if len(bad):
-        raise InputError(
-            f"{path}: line {bad[0] + 1} names row {rows[bad[0]] + 1}; {Path(name).name} has rows "
-            f"1 to {n}"
-        )
+    if not len(bad):
+        return
+    other = 1 - base
+    lowest, highest = rows.min() + base, rows.max() + base
+    fits = other <= lowest and highest <= n - 1 + other
+    advice = f"; if it counts from {other}, say --truth-base {other}" if fits else ""
+    raise InputError(
+        f"{path}: line {bad[0] + 1} names row {rows[bad[0]] + base}; {Path(name).name} has rows "
+        f"{base} to {n - 1 + base}{advice}"
+    )
 
 
 def _leads_to_one(
@@ -243,10 +256,11 @@ def _star(
     shapes: Mapping[str, Shape],
     centre: str,
     shape: Shape,
+    base: int,
 ) -> tuple[list[Member], dict[tuple[str, str], Int[np.ndarray, " t"]]]:
     """Members that are each their own template, with a bridge from each to the one in common."""
     for name, one in rows.items():
-        _check_rows(_truth_path(folder, name), one, len(shape.points), shape.name)
+        _check_rows(_truth_path(folder, name), one, len(shape.points), shape.name, base)
     members = [
         Member(name, shapes[name], name, np.arange(len(shapes[name].points))) for name in rows
     ]
@@ -255,14 +269,16 @@ def _star(
     return members, {(name, centre): one for name, one in rows.items()}
 
 
-def _member(folder: Path, name: str, shape: Shape, rows: Int[np.ndarray, " t"]) -> Member:
+def _member(
+    folder: Path, name: str, shape: Shape, rows: Int[np.ndarray, " t"], base: int
+) -> Member:
     path = _truth_path(folder, name)
-    _check_rows(path, rows, len(shape.points), shape.name)
+    _check_rows(path, rows, len(shape.points), shape.name, base)
     mirrored = folder / "corres" / f"{name}.sym.vts"
     twin = None
     if mirrored.exists():
-        twin = files.read_vts(mirrored)
-        _check_rows(mirrored, twin, len(shape.points), shape.name)
+        twin = files.read_rows(mirrored) - base
+        _check_rows(mirrored, twin, len(shape.points), shape.name, base)
         if len(twin) != len(rows):
             raise InputError(f"{mirrored}: {len(twin)} lines; {path.name} has {len(rows)}")
     return Member(name, shape, name.rpartition("/")[0], rows, twin)
@@ -279,19 +295,22 @@ def _check_templates(folder: Path, members: list[Member]) -> None:
             )
 
 
-def _bridges(folder: Path, members: list[Member]) -> dict[tuple[str, str], Int[np.ndarray, " t"]]:
+def _bridges(
+    folder: Path, members: list[Member], base: int
+) -> dict[tuple[str, str], Int[np.ndarray, " t"]]:
     sizes = {member.template: len(member.rows) for member in members}
     found = {}
     for path in sorted((folder / "corres" / _BRIDGES).glob("*.vts")):
         for one in sizes:
             other = path.stem.removeprefix(f"{one}_")
             if path.stem == f"{one}_{other}" and other in sizes:
-                rows = files.read_vts(path)
+                rows = files.read_rows(path) - base
                 if len(rows) != sizes[one]:
+                    back = "; it leads the other way" if len(rows) == sizes[other] else ""
                     raise InputError(
-                        f"{path}: {len(rows)} lines; the template of {one} has {sizes[one]}"
+                        f"{path}: {len(rows)} lines; the template of {one} has {sizes[one]}{back}"
                     )
-                _check_rows(path, rows, sizes[other], f"the template of {other}")
+                _check_rows(path, rows, sizes[other], f"the template of {other}", base)
                 found[one, other] = rows
     return found
 

@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from coembed import __version__, adaptation, alignment, functional, geometry, sampling, trust
+from coembed import (
+    __version__,
+    adaptation,
+    alignment,
+    functional,
+    geometry,
+    health,
+    sampling,
+    trust,
+)  # fmt: skip
 from coembed.alignment import Way
 from coembed.annotations import Float, Int
 from coembed.errors import InputError, NumericalError
@@ -226,7 +235,7 @@ def match(
         "coupled": coupled, "refine": refine, "adapt": adapt, "search_recall": recall,
         "notes": notes,
     }  # fmt: skip
-    record = _record(model, pair, settings, seconds)
+    record = _record(model, pair, (source, target), settings, seconds)
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
     scores = np.where(rows < 0, 0, score[rows])
@@ -658,6 +667,7 @@ def _cells(embedding: Embedding, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.
 def _record(
     model: CoupledEmbedding,
     embedded: tuple[Embedding, Embedding],
+    given: tuple[Shape | Embedding, Shape | Embedding],
     settings: dict[str, Any],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
@@ -668,11 +678,12 @@ def _record(
             "looked_at": len(one.sample),
             "sha256": one.sha256,
             "changes": list(one.notes),
+            "health": health.count(one, shape if isinstance(shape, Shape) else None),
             "centre": one.centre.tolist(),
             "scale": one.scale,
             "alignment": one.alignment.facts(),
         }
-        for one in embedded
+        for one, shape in zip(embedded, given, strict=True)
     ]
     return {
         "coembed": __version__,

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from coembed.contents import (
+    WHOLE,
     Content,
+    Request,
     columns_of,
     miscounted,
+    text_of,
     triangles,
     triangles_of,
     triangulated,
@@ -28,51 +31,96 @@ __all__ = ["read_gltf", "read_obj", "read_off", "read_ply", "read_stl"]
 _PLY_CORNERS = ("vertex_indices", "vertex_index")
 
 
-def read_ply(path: Path) -> Content:
+def read_ply(path: Path, request: Request = WHOLE) -> Content:
     """ASCII and both binaries; properties by name, in any order and type."""
-    from plyfile import PlyElementParseError
-
     content = path.read_bytes()
-    head = content[: content.find(b"end_header")]
-    for name, count in re.findall(rb"(?m)^element\s+(\S+)\s+(\d+)", head):
-        if int(count) > len(content):  # before memory is taken for so many
-            what = f"rows of element {name.decode(errors='replace')!r}"
-            raise miscounted(path, what, int(count), f"only {len(content)} bytes")
-    try:
-        data, rest = _ply_data(path, head, content)
-    except PlyElementParseError as error:
-        if error.row is None or error.element is None:
-            raise
-        what = f"rows of element {error.element.name!r}"
-        found = f"{error.row} ({error.message})"
-        raise miscounted(path, what, error.element.count, found) from None
+    for name, count in _ply_counts(content):
+        if count > len(content) and not request.incomplete:  # before memory is taken for so many
+            raise miscounted(path, f"rows of element {name!r}", count, f"only {len(content)} bytes")
+    data, cut = _ply_data(path, content, request)
     if "vertex" not in data:
         raise FileFormatError(f"{path}: has no element 'vertex'")
     vertex = data["vertex"]
     names = {p.name for p in vertex.properties}
-    if not {"x", "y", "z"} <= names:
+    axes = "XYZ" if {"X", "Y", "Z"} <= names and not {"x", "y", "z"} & names else "xyz"
+    if not set(axes) <= names:
         raise FileFormatError(f"{path}: vertices need x, y and z; got {', '.join(sorted(names))}")
-    _check_end(path, data, content[len(head) :], rest)
-    points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in "xyz"], axis=1)
+    points = np.stack([np.asarray(vertex[axis], dtype=np.float64) for axis in axes], axis=1)
     lists = [p.name for p in vertex.properties if vertex[p.name].dtype.kind == "O"]
-    kept = [p.name for p in vertex.properties if p.name not in (*lists, *"xyz")]
+    kept = [p.name for p in vertex.properties if p.name not in (*lists, *axes)]
     attributes = {name: _native(vertex[name]) for name in kept}
     notes = tuple(f"list property {name!r} of the points is left out" for name in lists)
     faces, more = _ply_faces(data)
-    return Content(points, faces, attributes, notes + more)
+    return Content(points, faces, attributes, cut + notes + more)
 
 
-def _ply_data(path: Path, head: bytes, content: bytes) -> tuple[Any, bytes]:
-    """All elements, and the bytes that follow them."""
+def _ply_counts(content: bytes) -> list[tuple[str, int]]:
+    """Declared rows of each element."""
+    head = content[: content.find(b"end_header")]
+    found = re.findall(rb"(?m)^element\s+(\S+)\s+(\d+)", head)
+    return [(name.decode(errors="replace"), int(count)) for name, count in found]
+
+
+def _ply_data(path: Path, content: bytes, request: Request) -> tuple[Any, tuple[str, ...]]:
+    """Elements of a whole file; of one that is cut off the whole rows, if these are wanted."""
+    from plyfile import PlyData, PlyElementParseError
+
+    declared = _ply_counts(content)
+    clamped = _recounted(content, [min(count, len(content)) for _, count in declared])
+    try:
+        data, rest = _ply_elements(path if clamped == content else None, clamped)
+    except PlyElementParseError as error:
+        if error.row is None or error.element is None:
+            raise
+        place = [name for name, _ in declared].index(error.element.name)
+        what, count = f"rows of element {error.element.name!r}", declared[place][1]
+        notes = request.cut(path, what, count, f"{error.row} ({error.message})")
+        counts = [count for _, count in declared[:place]]
+        absent = [0] * (len(declared) - place - 1)
+        whole = _whole_rows(content, sum(counts), error.row)
+        if whole is None:
+            raise miscounted(path, what, count, f"{error.row} ({error.message})") from None
+        again = _recounted(content, [*counts, whole, *absent])
+        notes = request.cut(path, what, count, whole)
+        return PlyData.read(_KeptOpen(again)), notes
+    _check_end(path, data, content[content.find(b"end_header") :], rest)
+    return data, ()
+
+
+def _recounted(content: bytes, counts: list[int]) -> bytes:
+    """Content whose header declares these numbers of rows."""
+    end, left = content.find(b"end_header"), iter(counts)
+    count = re.compile(rb"(?m)^(element\s+\S+\s+)\d+")
+    return count.sub(lambda m: m[1] + b"%d" % next(left), content[:end]) + content[end:]
+
+
+def _whole_rows(content: bytes, before: int, row: int) -> int | None:
+    """Rows of the element in which a file ends; None if it does not end there.
+
+    In a text the last line may be cut in the middle of a number, so it counts only with its end.
+    """
+    if not _is_text(content):
+        return row
+    lines = content[content.find(b"end_header") :].splitlines(keepends=True)[1:]
+    whole = len(lines) - before - (bool(lines) and not lines[-1].endswith(b"\n"))
+    return min(row, whole) if row >= whole - 1 else None
+
+
+def _ply_elements(path: Path | None, content: bytes) -> tuple[Any, bytes]:
+    """All elements of the content, which a file may hold too, and the bytes that follow them."""
     from plyfile import PlyData, PlyElementParseError
 
     stream = _KeptOpen(content)
-    if not re.search(rb"(?m)^format\s+ascii", head):
+    if path is not None and not _is_text(content):
         # rows of one length are mapped, which takes no time; other files are read row by row
         three = dict.fromkeys(_PLY_CORNERS, 3)
         with suppress(PlyElementParseError), path.open("rb") as mapped:
             return PlyData.read(mapped, known_list_len={"face": three}), mapped.read()
     return PlyData.read(stream), stream.read()
+
+
+def _is_text(content: bytes) -> bool:
+    return bool(re.search(rb"(?m)^format\s+ascii", content[: content.find(b"end_header")]))
 
 
 class _KeptOpen(BytesIO):
@@ -115,10 +163,10 @@ def _ply_faces(data: Any) -> tuple[np.ndarray | None, tuple[str, ...]]:
 # --------------------------------------------------------------------------------------- OFF
 
 
-def read_off(path: Path) -> Content:
+def read_off(path: Path, request: Request = WHOLE) -> Content:
     """OFF and its kinds with normals, colours or texture; comments and blank lines anywhere."""
     # our own parser: importing a mesh library would take longer than matching the shapes
-    text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8", errors="replace"))
+    text = re.sub(r"#[^\n]*", "", text_of(path))
     header = re.match(r"\s*(?:([A-Z4n]*OFF)\s+)?(\d+)\s+(\d+)(?:[ \t]+\d+)?[ \t]*\r?\n", text)
     kind = (header[1] if header is not None else None) or "OFF"
     if header is None or not re.fullmatch("(ST)?C?N?OFF", kind):
@@ -128,11 +176,18 @@ def read_off(path: Path) -> Content:
         )
     n_points, n_faces = int(header[2]), int(header[3])
     lines = [line for line in text[header.end() :].splitlines() if line.strip()]
+    notes: tuple[str, ...] = ()
     if len(lines) != n_points + n_faces:
-        more = "" if len(lines) > n_points + n_faces else ", so the file is cut off"
-        raise FileFormatError(
-            f"{path}: expected {n_points} points and {n_faces} faces; got {len(lines)} lines{more}"
-        )
+        if not request.incomplete or len(lines) > n_points + n_faces:
+            more = "" if len(lines) > n_points + n_faces else ", so the file is cut off"
+            raise FileFormatError(
+                f"{path}: expected {n_points} points and {n_faces} faces; got {len(lines)} lines"
+                f"{more}"
+            )
+        lines = lines[: len(lines) - (text[-1] != "\n")]  # a last line without end may be cut
+        notes = request.cut(path, "points and faces", n_points + n_faces, len(lines))
+        n_points = min(n_points, len(lines))
+        n_faces = len(lines) - n_points
     rows = [line.split() for line in lines[:n_points]]
     for number, row in enumerate(rows):
         if len(row) < 3 or (kind != "OFF" and len(row) != len(rows[0])):
@@ -146,9 +201,9 @@ def read_off(path: Path) -> Content:
     table = np.array(rows, dtype=np.float64).reshape(n_points, -1 if n_points else 3)
     attributes = _off_attributes(kind, table[:, 3:])
     if not n_faces:
-        return Content(table[:, :3], None, attributes)
+        return Content(table[:, :3], None, attributes, notes)
     faces = _off_faces(path, lines[n_points:])
-    return Content(table[:, :3], faces, attributes, triangulated(n_faces, faces))
+    return Content(table[:, :3], faces, attributes, notes + triangulated(n_faces, faces))
 
 
 def _off_attributes(kind: str, further: np.ndarray) -> dict[str, np.ndarray]:
@@ -184,11 +239,11 @@ def _off_faces(path: Path, lines: list[str]) -> np.ndarray:
 # --------------------------------------------------------------------------------------- OBJ
 
 
-def read_obj(path: Path) -> Content:
+def read_obj(path: Path, request: Request = WHOLE) -> Content:
     """Point i is the i-th ``v`` line, whatever texture, normals, groups or faces say."""
     # our own parser: mesh libraries split points at seams and drop those that no face names
-    file = _Obj(path)
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text, cut = request.end_of(text_of(path))
+    file = _Obj(path, request)
     pending, begun = "", 0
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.rstrip("\r")
@@ -200,16 +255,17 @@ def read_obj(path: Path) -> Content:
         if words:
             file.take(words, begun)
         pending, begun = "", 0
-    if pending.strip():
+    if pending.strip() and not request.incomplete:
         raise FileFormatError(f"{path}: line {begun} goes on behind the end; the file is cut off")
-    return file.content()
+    content = file.content()
+    return content._replace(notes=cut + content.notes)
 
 
 class _Obj:
     """What has been read of an OBJ file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, request: Request) -> None:
+        self.path, self.request = path, request
         self.points: list[list[str]] = []
         self.normals: list[list[str]] = []
         self.corners: list[int] = []
@@ -288,7 +344,7 @@ class _Obj:
             return Content(points, None, attributes, tuple(notes))
         corners, sizes = np.array(self.corners, np.int64), np.array(self.sizes, np.int64)
         beyond = np.flatnonzero(corners >= len(points))
-        if len(beyond):
+        if len(beyond) and not self.request.incomplete:
             face = np.searchsorted(np.cumsum(sizes), beyond[0], side="right")
             raise FileFormatError(
                 f"{self.path}: line {self.lines[face]}: a face names point "
@@ -301,7 +357,7 @@ class _Obj:
 # --------------------------------------------------------------------------------------- STL
 
 
-def read_stl(path: Path) -> Content:
+def read_stl(path: Path, request: Request = WHOLE) -> Content:
     """Binary or ASCII, told apart by length, since binary files may begin with "solid" too.
 
     STL has no points, only corners of triangles. Corners at exactly the same place become one
@@ -309,13 +365,21 @@ def read_stl(path: Path) -> Content:
     """
     content = path.read_bytes()
     n = struct.unpack_from("<I", content, 80)[0] if len(content) >= 84 else 0
+    cut: tuple[str, ...] = ()
+    plain = content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:2000].lower()
+    if not plain and not content[84 + 50 * n :].strip(b"\0\r\n"):
+        content = content[: 84 + 50 * n]  # padded
+    if request.incomplete and not plain and 84 <= len(content) < 84 + 50 * n:
+        cut = request.cut(path, "triangles", n, (len(content) - 84) // 50)
+        n = (len(content) - 84) // 50
+        content = content[: 84 + 50 * n]
     if len(content) >= 84 and len(content) == 84 + 50 * n:
         rows = np.frombuffer(content, np.dtype([("c", "<f4", (4, 3)), ("word", "<u2")]), n, 84)
         corners = rows["c"][:, 1:].reshape(-1, 3).astype(np.float64)
     elif content.lstrip()[:5].lower() == b"solid" and (
-        b"facet" in content or b"endsolid" in content
+        b"facet" in content.lower() or b"endsolid" in content.lower()
     ):
-        corners = _ascii_stl(path, content.decode("utf-8", errors="replace"))
+        corners, cut = _ascii_stl(path, content.decode("utf-8", errors="replace"), request)
     elif len(content) < 84:
         raise FileFormatError(
             f"{path}: not a readable STL file; expected 'solid' and facets, or at least 84 bytes; "
@@ -332,12 +396,17 @@ def read_stl(path: Path) -> Content:
     faces = number[inverse.reshape(-1)].reshape(-1, 3)
     points = corners[first[order]]
     notes = (f"{len(corners)} corners became {len(points)} points, numbered by first appearance",)
-    return Content(points, faces if len(faces) else None, {}, notes)
+    return Content(points, faces if len(faces) else None, {}, cut + notes)
 
 
-def _ascii_stl(path: Path, text: str) -> np.ndarray:
+def _ascii_stl(path: Path, text: str, request: Request) -> tuple[np.ndarray, tuple[str, ...]]:
+    notes: tuple[str, ...] = ()
     words = text.split()
     lower = [word.lower() for word in words]
+    if request.incomplete and "endsolid" not in lower:
+        end = len(lower) - lower[::-1].index("endfacet") if "endfacet" in lower else 0
+        notes = request.cut(path, "facets", lower.count("facet"), lower[:end].count("facet"))
+        words, lower = words[:end], [*lower[:end], "endsolid"]
     n_facets = lower.count("facet")
     starts = [i for i, word in enumerate(lower) if word == "vertex"]
     whole = lower.count("endfacet")
@@ -346,25 +415,33 @@ def _ascii_stl(path: Path, text: str) -> np.ndarray:
     if "endsolid" not in lower:
         raise FileFormatError(f"{path}: has no 'endsolid' after {n_facets} facets; it is cut off")
     corners = [words[i + 1 : i + 4] for i in starts]
-    return np.array(corners, dtype=np.float64).reshape(-1, 3)
+    return np.array(corners, dtype=np.float64).reshape(-1, 3), notes
 
 
 # -------------------------------------------------------------------------------------- glTF
 
 
-def read_gltf(path: Path) -> Content:
+def read_gltf(path: Path, request: Request = WHOLE) -> Content:
     """All meshes of the scene, each as often and where its nodes put it, in the units of the root.
 
-    The rows of a node follow each other; a note says which rows are whose.
+    The rows of a node follow each other; a note says which rows are whose. Nodes that are chosen
+    by name bring what hangs below them.
     """
     import trimesh
 
-    header = _gltf_header(path)
+    header, data = _gltf_header(path)
+    lines = _node_lines(header)
     scene: Any = trimesh.load_scene(
-        path, process=False, merge_primitives=False, skip_materials=True
-    )
-    points, faces, columns, notes, start = [], [], [], [], 0
-    for node in _in_file_order(scene, header):
+        BytesIO(_renamed(header, data)), file_type="gltf" if data is None else "glb",
+        resolver=trimesh.resolvers.FilePathResolver(str(path)),
+        process=False, merge_primitives=False, skip_materials=True,
+    )  # fmt: skip
+    found = _in_file_order(scene)
+    taken, left = _chosen_nodes(path, lines, list(dict.fromkeys(i for i, _ in found)), request)
+    points, faces, columns, rows, start = [], [], [], dict.fromkeys(taken, 0), 0
+    for i, node in found:
+        if i not in rows:
+            continue
         transform, name = scene.graph[node]
         part = scene.geometry[name]
         placed = np.asarray(part.vertices, dtype=np.float64)
@@ -373,38 +450,103 @@ def read_gltf(path: Path) -> Content:
             faces.append(np.asarray(part.faces, dtype=np.int64).reshape(-1, 3) + start)
         points.append(placed)
         columns.append(_gltf_attributes(part, len(placed)))
-        notes.append(f"node {node!r}: rows {start} to {start + len(placed) - 1}")
+        rows[i] += len(placed)
         start += len(placed)
     if not points:
         raise FileFormatError(f"{path}: the file holds no points")
     shared = [name for name in columns[0] if all(name in c for c in columns)]
     attributes = {name: np.concatenate([c[name] for c in columns]) for name in shared}
     joined = np.concatenate(faces) if faces else None
-    return Content(np.concatenate(points), joined, attributes, tuple(notes))
+    notes = (*_rows_of_nodes(lines, rows), *left)
+    return Content(np.concatenate(points), joined, attributes, notes)
 
 
-def _in_file_order(scene: Any, header: Any) -> list[str]:
-    """Nodes that carry geometry, in the order of the file's list of nodes."""
-    place = {str(node.get("name", i)): i for i, node in enumerate(header.get("nodes", []))}
-    parents = scene.graph.transforms.parents
+def _node_lines(header: Any) -> list[list[str]]:
+    """For each node its own name, its mesh's, and those of the nodes it hangs below.
 
-    def first(node: str) -> int:
-        while node not in place and node in parents:  # parts of a mesh hang below its node
+    Own names are unique: nodes of one name have their number behind it.
+    """
+    nodes = header.get("nodes", [])
+    given = [str(node.get("name", i)) for i, node in enumerate(nodes)]
+    own = [f"{name} ({i})" if given.count(name) > 1 else name for i, name in enumerate(given)]
+    parents = {child: i for i, node in enumerate(nodes) for child in node.get("children", [])}
+    lines = []
+    for i, node in enumerate(nodes):
+        line = [own[i], given[i]]
+        if "mesh" in node:
+            line.append(str(header["meshes"][node["mesh"]].get("name", "")))
+        above, seen = parents.get(i), {i}
+        while above is not None and above not in seen:
+            seen.add(above)
+            line += [own[above], given[above]]
+            above = parents.get(above)
+        lines.append([name for name in dict.fromkeys(line) if name])
+    return lines
+
+
+def _renamed(header: Any, data: bytes | None) -> bytes:
+    """The file with nodes named by their place: the library gives unnamed ones random names."""
+    nodes = [{**node, "name": f"node {i}"} for i, node in enumerate(header.get("nodes", []))]
+    text = json.dumps({**header, "nodes": nodes}).encode()
+    if data is None:
+        return text
+    text += b" " * (-len(text) % 4)
+    chunks = struct.pack("<I4s", len(text), b"JSON") + text + data
+    return struct.pack("<4s2I", b"glTF", 2, 12 + len(chunks)) + chunks
+
+
+def _in_file_order(scene: Any) -> list[tuple[int, str]]:
+    """Parts of meshes, each with the place of its node in the file."""
+    parents, order = scene.graph.transforms.parents, list(scene.geometry)
+    found = []
+    for part in scene.graph.nodes_geometry:
+        node = part
+        while re.fullmatch(r"node \d+", node) is None:  # parts of a mesh hang below its node
             node = parents[node]
-        return place.get(node, len(place))
+        found.append((int(node[5:]), order.index(scene.graph[part][1]), part))
+    return [(i, part) for i, _, part in sorted(found)]
 
-    return sorted(scene.graph.nodes_geometry, key=first)
+
+def _chosen_nodes(
+    path: Path, lines: list[list[str]], nodes: list[int], request: Request
+) -> tuple[list[int], tuple[str, ...]]:
+    """Nodes with geometry that are wanted, and a note on those that are not."""
+    if not request.chosen:
+        return nodes, ()
+    known = [*dict.fromkeys(name for i in nodes for name in lines[i])]
+    wanted = request.names(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise FileFormatError(
+            f"{path}: has no node {unknown[0]!r} with points; choose among {', '.join(known)[:300]}"
+        )
+    taken = [i for i in nodes if set(lines[i]) & set(wanted)]
+    left = [lines[i][0] for i in nodes if i not in taken]
+    return taken, (f"nodes left out: {', '.join(left)[:300]}",) if left else ()
 
 
-def _gltf_header(path: Path) -> Any:
-    """Refuse cut files and compressed geometry, which the library would read as something else."""
-    content = path.read_bytes()
+def _rows_of_nodes(lines: list[list[str]], rows: dict[int, int]) -> list[str]:
+    ends = np.cumsum(list(rows.values())).tolist()
+    return [
+        f"node {lines[i][0]!r}: rows {end - n} to {end - 1}"
+        for (i, n), end in zip(rows.items(), ends, strict=True)
+    ]
+
+
+def _gltf_header(path: Path) -> tuple[Any, bytes | None]:
+    """Header and packed data; cut files and compressed geometry are refused.
+
+    The library would read these as something else.
+    """
+    from urllib.parse import unquote
+
+    content, data = path.read_bytes(), None
     if content[:4] == b"glTF":
         length = struct.unpack_from("<I", content, 8)[0]
         if length != len(content):
             raise miscounted(path, "bytes", length, len(content))
         size = struct.unpack_from("<I", content, 12)[0]
-        content = content[20 : 20 + size]
+        content, data = content[20 : 20 + size], content[20 + size :]
     header = json.loads(content)
     needed = header.get("extensionsRequired", [])
     packed = [name for name in needed if "draco" in name.lower() or "meshopt" in name.lower()]
@@ -415,13 +557,18 @@ def _gltf_header(path: Path) -> Any:
     for accessor in header.get("accessors", []):
         if "bufferView" not in accessor and accessor["count"] > 10_000_000:
             raise miscounted(path, "values", accessor["count"], "no data")
-    return header
+    for buffer in header.get("buffers", []):
+        if not (uri := buffer.get("uri", "data:")).startswith("data:"):
+            buffer["uri"] = unquote(uri)
+            if not (path.parent / buffer["uri"]).is_file():
+                raise FileFormatError(f"{path}: its points are in {uri}, which is not beside it")
+    return header, data
 
 
 def _gltf_attributes(part: Any, n: int) -> dict[str, np.ndarray]:
     found = dict(getattr(part, "vertex_attributes", {}))
     colours = getattr(part.visual, "kind", None) == "vertex" and part.visual.vertex_colors
-    if isinstance(colours, np.ndarray):
+    if isinstance(colours, np.ndarray) and colours.ndim == 2:
         found |= columns_of(colours, ("red", "green", "blue", "alpha"))
     kept = {name.lstrip("_").lower(): np.asarray(values) for name, values in found.items()}
     return {name: v for name, v in kept.items() if v.ndim and len(v) == n and v.dtype.kind in "fiu"}

@@ -43,6 +43,10 @@ _TELLING = 0.002  # of likeness: by less no turn is better than another
 MIN_POINTS = 20
 """The fewest distinct points that carry enough neighbours for a Laplacian."""
 
+_HUGE = 1e150  # a coordinate whose square is no number
+_FAR = 1e6  # times the size of a shape: what is farther away cannot belong to it,
+_FEW = 0.05  # if it is no more than this share of the rows
+
 
 @dataclass(frozen=True, eq=False)
 class Shape:
@@ -98,10 +102,16 @@ class Shape:
                 f"{self.name}: faces must be integers of shape (f, 3); "
                 f"got {faces.dtype} of shape {faces.shape}"
             )
+        n = len(self.points)
         if len(faces) and (faces.min() < 0 or faces.max() >= len(self.points)):
             raise InputError(
                 f"{self.name}: faces must name points 0 to {len(self.points) - 1}; "
                 f"found {faces.min()} to {faces.max()}"
+                + (
+                    "; they count from 1, so subtract it"
+                    if faces.min() >= 1 and faces.max() == n
+                    else ""
+                )
             )
         return faces.astype(np.int64)
 
@@ -110,26 +120,63 @@ class Shape:
         """Faces with an area: three corners that differ, are finite and not on one line."""
         if self.faces is None:
             return np.empty((0, 3), dtype=np.int64)
-        a, b, c = self.points[self.faces].transpose(1, 0, 2)
-        with np.errstate(invalid="ignore"):  # corners that are not finite
-            double = np.linalg.norm(np.cross(b - a, c - a), axis=1)
-            longest = np.maximum(((b - a) ** 2).sum(axis=1), ((c - a) ** 2).sum(axis=1))
-            return self.faces[double > 1e-12 * longest]
+        near = self.faces[self._in_reach[self.faces].all(axis=1)]
+        corners = self.points[near]
+        size = np.abs(corners).max(initial=0)
+        if not 1e-70 < size < 1e70:  # whose squares and products are no numbers
+            corners = corners / (size or 1)
+        a, b, c = corners.transpose(1, 0, 2)
+        double = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+        longest = np.maximum(((b - a) ** 2).sum(axis=1), ((c - a) ** 2).sum(axis=1))
+        return near[double > 1e-12 * longest]
+
+    @cached_property
+    def _finite(self) -> Bool[np.ndarray, " n"]:
+        """Rows of numbers that can be squared."""
+        x, y, z = np.abs(self.points.T)
+        return np.asarray((x < _HUGE) & (y < _HUGE) & (z < _HUGE))  # not so for NaN
+
+    @cached_property
+    def _in_reach(self) -> Bool[np.ndarray, " n"]:
+        """Rows that are finite, without the few that shrink all others to one point."""
+        finite = self._finite
+        columns = np.ascontiguousarray(self.points[finite].T)
+        if not columns.size:
+            return finite
+        middle = np.array([np.partition(x, len(x) // 2)[len(x) // 2] for x in columns])
+        reach = max(float(x.max() - x.min()) for x in columns)
+        off = np.abs(columns - middle[:, None]).max(axis=0)
+        # only where most are about one place: quartiles take longer than all of this
+        if not reach or 2 * (off <= 10 * reach / _FAR).sum() < len(off):
+            return finite
+        size = np.ptp(np.quantile(columns, [0.25, 0.75], axis=1), axis=0).max()
+        far = off > _FAR * size
+        if not size or far.mean() > _FEW:
+            return finite
+        near = finite.copy()
+        near[finite] = ~far
+        return near
 
     @cached_property
     def unusable(self) -> dict[str, Int[np.ndarray, " r"]]:
         """Rows that can have no answer, by reason.
 
-        ``"not finite"``: a coordinate is NaN or infinite. ``"unreferenced"``: the shape is a mesh
-        and no face with an area holds the point; not told where most points are like that, since
-        such a file is a cloud with some faces.
+        ``"not finite"``: a coordinate is NaN, infinite or beyond 1e150, whose square is no number.
+        ``"far away"``: a million times the size of the shape proper (between the quartiles) away,
+        as rows of 0 0 0 among geo-referenced ones are, if they are few: the others would be one
+        point beside them.
+        ``"unreferenced"``: the shape is a mesh and no face with an area holds the point; not told
+        where most points are like that, since such a file is a cloud with some faces.
         """
-        finite = np.isfinite(self.points).all(axis=1)
-        reasons = {"not finite": np.flatnonzero(~finite)}
-        held = np.zeros(len(finite), dtype=bool)
+        near = self._in_reach
+        reasons = {
+            "not finite": np.flatnonzero(~self._finite),
+            "far away": np.flatnonzero(self._finite & ~near),
+        }
+        held = np.zeros(len(near), dtype=bool)
         held[self.sound_faces] = True
-        if 2 * held.sum() > finite.sum():
-            reasons["unreferenced"] = np.flatnonzero(finite & ~held)
+        if 2 * held.sum() > near.sum():
+            reasons["unreferenced"] = np.flatnonzero(near & ~held)
         return {reason: rows for reason, rows in reasons.items() if len(rows)}
 
     @cached_property
@@ -399,8 +446,13 @@ class Correspondence:
 
     def check_between(self, source: Shape, target: Shape) -> None:
         """Raise `InputError` unless this leads from as many points to as many as these have."""
-        if len(self.p2p) != len(source.points) or self.n_target != len(target.points):
+        sizes = len(source.points), len(target.points)
+        led = len(self.p2p), self.n_target
+        if led != sizes:
+            advice = (
+                "; it leads the other way: exchange the two shapes" if led == sizes[::-1] else ""
+            )
             raise InputError(
-                f"the map leads from {len(self.p2p)} to {self.n_target} points; "
-                f"{source.name} has {len(source.points)} and {target.name} {len(target.points)}"
+                f"the map leads from {led[0]} to {led[1]} points; "
+                f"{source.name} has {sizes[0]} and {target.name} {sizes[1]}{advice}"
             )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coembed.contents import Content, miscounted, triangles, triangulated
+from coembed.contents import WHOLE, Content, Request, miscounted, triangles, triangulated
 from coembed.errors import FileFormatError
 
 __all__ = ["read_vtk", "read_vtk_xml"]
@@ -34,8 +34,10 @@ _CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS", "CELLS")
 class _Legacy:
     """Place in a legacy file, and what has been read up to there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, request: Request) -> None:
         self.path, self.data, self.at = path, path.read_bytes(), 0
+        self.request = request
+        self.notes: tuple[str, ...] = ()
         self.binary = False
         self.points: np.ndarray | None = None
         self.cells: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # corners, sizes
@@ -60,8 +62,8 @@ class _Legacy:
                 return words
         return []
 
-    def numbers(self, n: int, kind: str, what: str) -> np.ndarray:
-        """Read the next n numbers."""
+    def numbers(self, n: int, kind: str, what: str, width: int = 0) -> np.ndarray:
+        """Read the next n numbers; of rows of a width those that are whole, if that will do."""
         if kind.lower() not in _LEGACY_TYPES:
             raise FileFormatError(
                 f"{self.path}: {what} are of type {kind!r}; expected one of "
@@ -71,28 +73,37 @@ class _Legacy:
         if n < 0:
             raise FileFormatError(f"{self.path}: declares {n} numbers of {what}")
         if self.binary:
-            found = (len(self.data) - self.at) // dtype.itemsize
-            if n > found:
-                raise miscounted(self.path, f"numbers of {what}", n, max(found, 0))
-            start, self.at = self.at, self.at + n * dtype.itemsize
-            return np.frombuffer(self.data, dtype.newbyteorder(">"), n, start).astype(dtype)
+            found = max((len(self.data) - self.at) // dtype.itemsize, 0)
+            start, whole = self.at, n if n <= found else self._whole(n, found, what, width)
+            self.at = start + n * dtype.itemsize
+            return np.frombuffer(self.data, dtype.newbyteorder(">"), whole, start).astype(dtype)
         words: list[bytes] = []
         while len(words) < n and self.at < len(self.data):
             end = self.data.find(b"\n", self.at)
             end = len(self.data) if end < 0 else end
             words += self.data[self.at : end].split()
             self.at = end + 1
-        if len(words) != n:
+        if len(words) > n:
             raise miscounted(self.path, f"numbers of {what}", n, len(words))
+        if len(words) < n:
+            words = words[: self._whole(n, len(words), what, width)]
         try:
             return np.array(words, dtype=np.float64 if dtype.kind == "f" else dtype).astype(dtype)
         except (ValueError, OverflowError) as error:
             raise FileFormatError(f"{self.path}: {what}: expected numbers ({error})") from error
 
+    def _whole(self, n: int, found: int, what: str, width: int) -> int:
+        """How many of n numbers make whole rows, if that will do."""
+        if not width:
+            raise miscounted(self.path, f"numbers of {what}", n, found)
+        self.notes += self.request.cut(self.path, f"numbers of {what}", n, found)
+        cut = not self.binary and self.data[-1:].strip() != b""  # in the middle of a number
+        return max(found - cut, 0) // width * width
 
-def read_vtk(path: Path) -> Content:
+
+def read_vtk(path: Path, request: Request = WHOLE) -> Content:
     """Legacy files, ASCII or binary, to version 5.1: polydata, unstructured and curved grids."""
-    file = _Legacy(path)
+    file = _Legacy(path, request)
     first, _, kind = file.line(), file.line(), file.line().upper()
     if not first.startswith("# vtk DataFile") or kind not in ("ASCII", "BINARY"):
         raise FileFormatError(
@@ -101,11 +112,17 @@ def read_vtk(path: Path) -> Content:
         )
     file.binary = kind == "BINARY"
     while words := file.words():
-        _section(file, [words[0].upper(), *words[1:]])
+        try:
+            _section(file, [words[0].upper(), *words[1:]])
+        except (FileFormatError, ValueError, IndexError):
+            if not request.incomplete or file.points is None:
+                raise
+            file.notes += (f"the file is cut off in its section {words[0][:40]}, left out here",)
+            break
     if file.points is None:
         raise FileFormatError(f"{path}: has no section POINTS")
     faces, n_polygons = _legacy_faces(file)
-    notes = triangulated(n_polygons, faces)
+    notes = file.notes + triangulated(n_polygons, faces)
     return Content(file.points, faces if len(faces) else None, file.attributes, notes)
 
 
@@ -119,7 +136,7 @@ def _section(file: _Legacy, words: list[str]) -> None:
             )
     elif name == "POINTS":
         n = int(words[1])
-        table = file.numbers(3 * n, words[2], f"the coordinates of {n} points")
+        table = file.numbers(3 * n, words[2], f"the coordinates of {n} points", width=3)
         file.points = table.reshape(-1, 3).astype(np.float64)
     elif name in _CELLS:
         file.cells[name] = _legacy_cells(file, name, int(words[1]), int(words[2]))
@@ -350,7 +367,7 @@ class _Xml:
         return b"".join(out)
 
 
-def read_vtk_xml(path: Path) -> Content:
+def read_vtk_xml(path: Path, _: Request = WHOLE) -> Content:
     """PolyData and UnstructuredGrid, ascii, base64 or appended, plain or compressed by zlib."""
     file = _Xml(path)
     kind = file.root.get("type", "")
