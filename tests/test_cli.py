@@ -175,6 +175,19 @@ def test_view_with_and_without_truth(call, tmp_path):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_view_writes_a_page_beside_the_map(call, folder, tmp_path):
+    (tmp_path / "map.txt").write_bytes((folder / "map.txt").read_bytes())
+    words = ("view", "cat.ply", "lion.ply", tmp_path / "map.txt", "--truth", "map.txt")
+    code, printed, err = call(*words, "--samples", 40)
+    assert code == 0, err
+    assert f"page  {tmp_path / 'map.html'}  (0.6 MB)" in printed
+    page = (tmp_path / "map.html").read_text(encoding="utf-8")
+    assert '"label": "error x 100"' in page
+    code, _, err = call(*words)
+    assert code == 1
+    assert "exists already" in err
+
+
 def test_info_of_shapes_and_weights(call):
     code, printed, _ = call("info", "cat.ply", "tiny.safetensors", "human", "--json")
     assert code == 0

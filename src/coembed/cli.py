@@ -389,27 +389,46 @@ def evaluate(
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
-@click.option("--out", type=PATH, required=True, help="Picture to write: .png.")
+@click.option("--out", type=PATH, help="File to write: .html, .png or .svg. Default: MATCHES.html.")
 @click.option("--truth", type=PATH, help="Adds the error: 0-based map, or the source's .vts.")
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
+@click.option(
+    "--samples", default=500, type=NATURAL, show_default=True, help="Points judged; 0: all."
+)
+@click.option("--by", default="position", show_default=True,
+              help="Colour by position, trust, or an attribute of either shape.")  # fmt: skip
+@click.option("--up", type=click.Choice(["x", "y", "z"]), default="y", show_default=True,
+              help="Axis that points up.")  # fmt: skip
+@click.option("--show", type=COUNT, default=250_000, show_default=True,
+              help="Most points of the source in a page; more are thinned.")  # fmt: skip
 @FORCE
 def view(
-    source: Path, target: Path, matches: Path, out: Path, truth: Path | None,
-    target_truth: Path | None, force: bool,
+    source: Path, target: Path, matches: Path, out: Path | None, truth: Path | None,
+    target_truth: Path | None, samples: int, by: str, up: str, show: int, force: bool,
 ) -> None:  # fmt: skip
-    """Draw a map: the source coloured by position, the colours carried to the target.
+    """Show a map: a page to turn and to point at, or a picture.
 
-    Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
+    The page (.html) opens in any browser, without a network: both shapes side by side, coloured by
+    position, error, trust or an attribute such as a segment, with the partner of the point under
+    the pointer. A picture (.png, .svg) needs matplotlib, and no screen.
+
+    Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.html
     """
     from coembed import evaluation, files, formats, viewing
 
+    out = matches.with_suffix(".html") if out is None else out
+    files.check_writable(out, force=force)
     one, other = formats.read(source), formats.read(target)
     found = files.read_matches(matches, n_target=len(other.points))
     errors = None
     if truth is not None:
-        errors = evaluation.evaluate(found, other, _truth(truth, target_truth))
-    viewing.view(one, other, found, out, errors=errors, force=force)
-    click.echo(f"picture  {out}")
+        pairs = _truth(truth, target_truth)
+        errors = evaluation.evaluate(found, other, pairs, samples=samples)
+    viewing.view(
+        one, other, found, out, errors=errors, by=by, up=up, shown=show, force=force
+    )  # fmt: skip
+    what = "page" if out.suffix.lower() == ".html" else "picture"
+    click.echo(f"{what}  {out}  ({out.stat().st_size / 1e6:.1f} MB)")
 
 
 @commands.command()
