@@ -623,3 +623,29 @@ def test_transfer_writes_the_source_with_the_targets_attributes(call, folder, tm
     assert "label" in printed
     found = formats.read(tmp_path / "out.ply").attributes["label"]
     np.testing.assert_array_equal(found, other.p2p)
+
+
+def test_transfer_to_the_target_and_of_landmarks(call, folder, tmp_path):
+    shape = formats.read(folder / "cat.ply")
+    attributes = {"part": np.arange(150, dtype=np.int32) % 5, "heat": shape.points[:, 0]}
+    formats.write(tmp_path / "cat.ply", Shape(shape.points, attributes=attributes))
+    words = ("transfer", tmp_path / "cat.ply", "lion.ply", "map.txt", "--to", "target", "--out")
+    code, printed, err = call(*words, tmp_path / "a.ply", "--what", "labels", "--json")
+    assert code == 0, err
+    assert json.loads(printed) == {
+        "attributes": ["part"], "without": 0, "shape": str(tmp_path / "a.ply")
+    }  # fmt: skip
+    assert list(formats.read(tmp_path / "a.ply").attributes) == ["part"]
+    code, _, err = call(
+        "transfer", tmp_path / "cat.ply", "lion.ply", "map.txt", "--out", tmp_path / "b.ply"
+    )
+    assert code == 1
+    assert "carry them --to target" in err
+    (tmp_path / "marks.txt").write_text("nose 7\ntail 140\n")
+    marks = ("--what", "landmarks", "--landmarks", tmp_path / "marks.txt")
+    code, printed, err = call(*words, tmp_path / "a.csv", *marks)
+    assert code == 0, err
+    assert "landmarks  2" in printed
+    rows = [line.split(",")[:2] for line in (tmp_path / "a.csv").read_text().splitlines()]
+    assert rows[1:] == [["nose", "7"], ["tail", "140"]]
+    assert call(*words, tmp_path / "c.csv", "--what", "landmarks")[0] == 2

@@ -50,6 +50,7 @@ ORDER = [
     "benchmark",
     "charts",
     "transfer",
+    "landmarks",
     "colourings",
     "pages",
     "pictures",

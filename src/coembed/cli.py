@@ -463,26 +463,50 @@ def check(shapes: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
-@click.option("--out", type=PATH, required=True, help="The source with attributes: .ply.")
+@click.option("--what", multiple=True, metavar="colors|labels|landmarks|uv|weights|ATTR",
+              help="What to carry, several times if wanted. Default: all attributes.")  # fmt: skip
+@click.option("--to", type=click.Choice(["source", "target"]), default="source", show_default=True,
+              help="The shape that receives.")  # fmt: skip
+@click.option("--landmarks", type=PATH,
+              help="For --what landmarks: rows or places of the shape that gives.")  # fmt: skip
+@click.option("--out", type=PATH, required=True,
+              help="The receiver with attributes, .ply; of landmarks a .csv.")  # fmt: skip
 @FORCE
-def transfer(source: Path, target: Path, matches: Path, out: Path, force: bool) -> None:
-    """Give the source the target's attributes (colours, labels, ...) along a map.
+@JSON
+def transfer(
+    source: Path, target: Path, matches: Path, what: tuple[str, ...], to: str,
+    landmarks: Path | None, out: Path, force: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Carry colours, labels, landmarks, ... along a map, to its source or to its target.
 
-    Names and types stay; each row takes the values of its match. Rows without a match get NaN, -1,
-    or the largest number of an unsigned type.
+    The map leads from SOURCE to TARGET either way. Labels go by majority and are never averaged,
+    other values are interpolated; names and types stay. Rows without an answer get NaN, -1, or the
+    largest number of an unsigned type, and are counted.
 
     Example: coembed transfer scan.ply template.ply scan-template.txt --out labelled.ply
     """
     from coembed import files, formats
-    from coembed.transfer import transfer as carried
+    from coembed.landmarks import carry_landmarks, read_landmarks, write_landmarks
+    from coembed.transfer import carried
 
+    if ("landmarks" in what) != (landmarks is not None) or (landmarks and len(what) > 1):
+        raise click.UsageError("landmarks are carried alone: --what landmarks --landmarks FILE")
     files.check_writable(out, force=force)
     one, other = formats.read(source), formats.read(target)
     found = files.read_matches(matches, n_target=len(other.points))
-    result = carried(one, other, found)
-    formats.write(out, result, force=force)
-    missing = int((found.p2p < 0).sum())
-    _print({"attributes": tuple(other.attributes), "without": missing, "shape": str(out)}, False)
+    if landmarks is not None:
+        given = read_landmarks(landmarks, other if to == "source" else one)
+        placed = carry_landmarks(one, other, found, given, to=to)
+        write_landmarks(out, placed, force=force)
+        lost = int((placed.rows < 0).sum())
+        _print({"landmarks": len(placed.rows), "without": lost, "table": str(out)}, as_json)
+        return
+    result = carried(one, other, found, what=what, to=to)
+    formats.write(out, result.shape, force=force)
+    facts = {"attributes": result.names, "without": result.without, "shape": str(out)}
+    if result.torn is not None:
+        facts["faces_across_a_seam"] = result.torn
+    _print(facts, as_json)
 
 
 @commands.command()

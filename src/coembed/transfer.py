@@ -11,17 +11,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from coembed import sampling
 from coembed.annotations import Bool, Float, Int, Sparse
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 
-__all__ = ["KINDS", "Carrier", "fill_value", "is_category", "spacing", "transfer"]
+__all__ = [
+    "KINDS",
+    "Carrier",
+    "Transferred",
+    "carried",
+    "fill_value",
+    "is_category",
+    "spacing",
+    "transfer",
+]
 
-_NEAR = 4  # places that a value is interpolated from
+_NEAR = 6  # places that a value is interpolated from
 _REACH, _LEAST_REACH = 5.0, 0.015  # spacings of the places, or of the shape's size; beyond
 # the larger of the two there is no answer
 _TOGETHER = 4.0  # spacings of the givers; what is further apart is not averaged
-_TORN = 8.0  # times the usual change of texture coordinates with distance: a seam lies between
+_TORN = 4.0  # times the usual change of texture coordinates with distance: a seam lies between
 _ASKED = 5_000  # points whose nearest neighbour tells the spacing
 
 _COLOUR = re.compile(r"(diffuse_)?(red|green|blue|alpha)|rgba?|colou?rs?|[rgb]", re.IGNORECASE)
@@ -45,7 +55,7 @@ def transfer(
     Whole numbers (labels) are never averaged; names and types stay. To the source each row takes
     what its match has; where several rows share a match, other values than labels are interpolated
     between the middles of such groups. To the target each row takes the mean, of labels the
-    majority, of the rows that end there; where none ends, that of the four nearest places where
+    majority, of the rows that end there; where none ends, that of the six nearest places where
     some do, unless these are far away. Rows without an answer get `fill_value`. An attribute of
     the same name that the receiver has is replaced.
 
@@ -62,6 +72,41 @@ def transfer(
     InputError
         If the map is not one between these two, or the giver has no such attributes.
     """
+    return carried(source, target, matches, what=what, to=to).shape
+
+
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """A shape that attributes were carried to.
+
+    Parameters
+    ----------
+    shape
+        The receiver with its new attributes.
+    names
+        Of these.
+    without
+        Rows that got nothing.
+    torn
+        Faces of the receiver whose texture coordinates lie on both sides of a seam; None if no
+        such coordinates were carried.
+    """
+
+    shape: Shape
+    names: tuple[str, ...]
+    without: int
+    torn: int | None
+
+
+def carried(
+    source: Shape,
+    target: Shape,
+    matches: Correspondence,
+    *,
+    what: Sequence[str] = (),
+    to: str = "source",
+) -> Transferred:
+    """What `transfer` does, and what became of it."""
     if to not in ("source", "target"):
         raise InputError(f"to must be source or target; got {to!r}")
     giver, receiver = (target, source) if to == "source" else (source, target)
@@ -71,7 +116,11 @@ def transfer(
     found: dict[str, np.ndarray] = {}
     for group in _groups(names):
         found |= _carried(carrier, giver, group)
-    return replace(receiver, attributes={**receiver.attributes, **{n: found[n] for n in names}})
+    got = {name: found[name] for name in names}
+    shape = replace(receiver, attributes={**receiver.attributes, **got})
+    uv = [values.reshape(len(values), -1) for name, values in got.items() if _UV.fullmatch(name)]
+    torn = _torn(receiver, np.concatenate(uv, axis=1)) if uv else None
+    return Transferred(shape, tuple(names), int((~carrier.answered).sum()), torn)
 
 
 def fill_value(dtype: np.dtype) -> float | int | str:
@@ -100,9 +149,10 @@ class Carrier:
     Parameters
     ----------
     smooth
-        Shares of values that may be averaged; a row sums to 1, or to 0 if it has no answer.
+        Shares of values that may be averaged; a row sums to 1, or is empty if it has no answer.
+        Some are a little below 0, so that linear functions are carried exactly.
     votes
-        The same for labels.
+        The same for labels, none below 0.
     """
 
     smooth: Sparse
@@ -119,8 +169,7 @@ class Carrier:
             one = (np.ones(len(rows)), (rows, ends))
             votes = scipy.sparse.csr_array(one, shape=(len(source.points), len(target.points)))
             return cls(_against(source.points, target.points, rows, ends), votes)
-        along = _along(source.points, target, rows, ends)
-        return cls(along, along)
+        return cls(*_along(source.points, target, rows, ends))
 
     @property
     def answered(self) -> Bool[np.ndarray, " n"]:
@@ -167,23 +216,18 @@ def _against(
 ) -> Sparse:
     """Shares that source rows take of target rows.
 
-    Each target row that is an answer has one place on the source, in the middle of its rows;
-    values are interpolated between these places.
+    Each target row that is an answer has one place on the source, the middle of its rows; values
+    are interpolated between these places.
     """
     shape = (len(source), len(target))
     if not len(rows):
         return scipy.sparse.csr_array(shape)
-    used, group, counts = np.unique(ends, return_inverse=True, return_counts=True)
-    middles = np.stack([np.bincount(group, source[rows, a]) for a in range(3)], 1) / counts[:, None]
-    off = ((source[rows] - middles[group]) ** 2).sum(axis=1)
-    first = np.lexsort((rows, off, group))[np.cumsum(counts) - counts]
-    places = source[rows[first]]
-    near = _nearest(places, source[rows])
-    near = np.column_stack([group, np.where(near == group[:, None], -1, near)])
-    together = target[used[near]] - target[ends][:, None]
-    within = np.linalg.norm(together, axis=2) <= _TOGETHER * spacing(target[used])
-    distance = np.linalg.norm(places[near] - source[rows][:, None], axis=2)
-    shares = _inverse_squares(distance, within & (near >= 0))
+    used, group, middles = _middles(source, rows, ends)
+    near, weights = _interpolated(source[rows], middles)
+    together = np.linalg.norm(target[used[near]] - target[ends][:, None], axis=2)
+    shares = _within(weights, together <= _TOGETHER * spacing(target[used]))
+    own = shares.sum(axis=1) == 0  # its group is torn apart, or all around belongs elsewhere
+    near[own, 0], shares[own, 0] = group[own], 1
     entries = (shares.ravel(), (np.repeat(rows, near.shape[1]), used[near].ravel()))
     return _without_zeros(scipy.sparse.csr_array(entries, shape=shape))
 
@@ -193,52 +237,61 @@ def _along(
     target: Shape,
     rows: Int[np.ndarray, " r"],
     ends: Int[np.ndarray, " r"],
-) -> Sparse:
-    """Shares that target rows take of source rows."""
+) -> tuple[Sparse, Sparse]:
+    """Shares that target rows take of source rows; the same without those below 0, for votes."""
     shape = (len(target.points), len(source))
     if not len(rows):
-        return scipy.sparse.csr_array(shape)
-    hit, group, counts = np.unique(ends, return_inverse=True, return_counts=True)
-    donors = scipy.sparse.csr_array(
-        (1 / counts[group], (group, rows)), shape=(len(hit), len(source))
-    )
-    origin = np.stack([np.bincount(group, source[rows, a]) for a in range(3)], 1) / counts[:, None]
+        return scipy.sparse.csr_array(shape), scipy.sparse.csr_array(shape)
+    hit, group, origin = _middles(source, rows, ends)
+    share = 1 / np.bincount(group)[group]
+    donors = scipy.sparse.csr_array((share, (group, rows)), shape=(len(hit), len(source)))
     asking = target.usable
     asking[hit] = True
     asking = np.flatnonzero(asking & np.isfinite(target.points).all(axis=1))
     places, queries = target.points[hit], target.points[asking]
-    near = _nearest(places, queries)
+    near, weights = _interpolated(queries, places)
     distance = np.linalg.norm(places[near] - queries[:, None], axis=2)
     together = np.linalg.norm(origin[near] - origin[near[:, :1]], axis=2)
     size = float(np.linalg.norm(np.ptp(queries, axis=0)))
     reach = max(_REACH * spacing(places), _LEAST_REACH * size)
     grouped = max(_TOGETHER * spacing(origin), _LEAST_REACH * size)
-    within = (distance <= reach) & (together <= grouped)
-    within[:, 0] |= distance[:, 0] == 0
-    shares = _inverse_squares(distance, within)
-    entries = (shares.ravel(), (np.repeat(asking, near.shape[1]), near.ravel()))
-    weights = scipy.sparse.csr_array(entries, shape=(shape[0], len(hit)))
-    return _without_zeros(weights @ donors)
+    shares = _within(weights, (distance <= reach) & (together <= grouped))
+    where = (np.repeat(asking, near.shape[1]), near.ravel())
+    found = []
+    for kept in (shares, _within(np.maximum(shares, 0), shares > 0)):
+        matrix = scipy.sparse.csr_array((kept.ravel(), where), shape=(shape[0], len(hit)))
+        found.append(_without_zeros(matrix @ donors))
+    return found[0], found[1]
 
 
-def _nearest(
-    places: Float[np.ndarray, "p 3"], queries: Float[np.ndarray, "q 3"]
-) -> Int[np.ndarray, "q j"]:
-    k = min(_NEAR, len(places))
-    return scipy.spatial.cKDTree(places).query(queries, k=range(1, k + 1))[1]
+def _middles(
+    source: Float[np.ndarray, "n 3"], rows: Int[np.ndarray, " r"], ends: Int[np.ndarray, " r"]
+) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " r"], Float[np.ndarray, "u 3"]]:
+    """Target rows that are answers; for each source row which of them; the middle of its rows."""
+    used, group, counts = np.unique(ends, return_inverse=True, return_counts=True)
+    sums = [np.bincount(group, source[rows, axis]) for axis in range(3)]
+    return used, group, np.stack(sums, axis=1) / counts[:, None]
 
 
-def _inverse_squares(
-    distance: Float[np.ndarray, "q j"], within: Bool[np.ndarray, "q j"]
+def _interpolated(
+    queries: Float[np.ndarray, "q 3"], places: Float[np.ndarray, "p 3"]
+) -> tuple[Int[np.ndarray, "q j"], Float[np.ndarray, "q j"]]:
+    """The places nearest to each query and the shares by which values are carried from them."""
+    found = sampling.interpolation(queries, places, k=_NEAR)
+    near, weights = found.nearest.astype(np.int64), found.weights.astype(np.float64)
+    exact = (places[near] == queries[:, None]).all(axis=2)
+    one_of = np.where(exact.any(axis=1, keepdims=True), exact, weights)
+    return near, one_of
+
+
+def _within(
+    weights: Float[np.ndarray, "q j"], kept: Bool[np.ndarray, "q j"]
 ) -> Float[np.ndarray, "q j"]:
-    """1 / distance² as shares of 1, of those within; all to a place at distance 0."""
-    exact = (distance == 0) & within
-    found = exact.any(axis=1, keepdims=True)
-    shares = np.where(
-        found, exact, np.where(within, 1 / np.where(distance > 0, distance, 1) ** 2, 0)
-    )
+    """Weights of what is kept, as shares of 1; none below 0 where something was left out."""
+    shares = np.where(kept, weights, 0)
+    shares = np.where(kept.all(axis=1, keepdims=True), shares, np.maximum(shares, 0))
     total = shares.sum(axis=1, keepdims=True)
-    return shares / np.where(total > 0, total, 1)
+    return np.where(total > 0, shares / np.where(total > 0, total, 1), 0)
 
 
 def _without_zeros(matrix: Sparse) -> Sparse:
@@ -311,6 +364,7 @@ def _carried(carrier: Carrier, giver: Shape, names: list[str]) -> dict[str, np.n
         carrier = Carrier(smooth, carrier.votes)
     mixed = carrier.mean(table)
     if _WEIGHT.fullmatch(names[0]):
+        mixed = np.maximum(mixed, 0)
         total = mixed.sum(axis=1, keepdims=True)
         mixed = mixed / np.where(total > 0, total, 1)
     parts = np.split(mixed, np.cumsum([part.shape[1] for part in flat])[:-1], axis=1)
@@ -353,8 +407,23 @@ def _unseamed(
     first = heaviest[owner]
     apart = np.linalg.norm(points[matrix.indices] - points[first], axis=1)
     change = np.linalg.norm(uv[matrix.indices] - uv[first], axis=1)
-    data = np.where(change <= _TORN * usual * apart, matrix.data, 0)
+    torn = change > _TORN * usual * apart
+    touched = np.bincount(owner, torn, matrix.shape[0])[owner] > 0
+    data = np.where(torn, 0, np.where(touched, np.maximum(matrix.data, 0), matrix.data))
     data /= np.bincount(owner, data, matrix.shape[0])[owner]
     return _without_zeros(
         scipy.sparse.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
     )
+
+
+def _torn(shape: Shape, uv: np.ndarray) -> int:
+    """Faces along whose edges texture coordinates change much more than they usually do."""
+    faces = shape.sound_faces
+    faces = faces[np.isfinite(uv[faces]).all(axis=(1, 2))]
+    if not len(faces):
+        return 0
+    edges = faces[:, [[0, 1], [1, 2], [2, 0]]]
+    lengths = np.linalg.norm(np.diff(shape.points[edges], axis=2)[:, :, 0], axis=2)
+    changes = np.linalg.norm(np.diff(uv[edges], axis=2)[:, :, 0], axis=2)
+    rates = changes / np.maximum(lengths, 1e-300)
+    return int((rates > _TORN * np.median(rates)).any(axis=1).sum())
