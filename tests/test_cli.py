@@ -649,3 +649,21 @@ def test_transfer_to_the_target_and_of_landmarks(call, folder, tmp_path):
     rows = [line.split(",")[:2] for line in (tmp_path / "a.csv").read_text().splitlines()]
     assert rows[1:] == [["nose", "7"], ["tail", "140"]]
     assert call(*words, tmp_path / "c.csv", "--what", "landmarks")[0] == 2
+
+
+def test_match_and_bench_write_reports(call, folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    weights = ("--weights", "tiny.safetensors")
+    report = tmp_path / "a.html"
+    words = ("match", "cat.ply", "lion.ply", "--out", tmp_path / "a.txt", *weights)
+    code, printed, err = call(*words, "--report", report, "--json")
+    assert code == 0, err
+    assert json.loads(printed)["report"] == str(report)
+    assert b"Run record" in report.read_bytes()
+    code, _, err = call(*words, "--force", "--report", tmp_path / "a.pdf")
+    assert code == 1
+    assert "reports are written as .html" in err
+    bench = ("bench", ".", "--pairs", 1, "--samples", 20, *weights)
+    code, _, err = call(*bench, "--report", tmp_path / "b.html")
+    assert code == 0, err
+    assert (tmp_path / "b.html").read_bytes().count(b"data:image/png") == 1

@@ -55,6 +55,7 @@ ORDER = [
     "pages",
     "pictures",
     "viewing",
+    "reports",
     "demonstration",
     "cli",
 ]

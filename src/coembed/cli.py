@@ -55,6 +55,7 @@ EXTRAS = {
     "mat": ("h5py",),
 }
 FRAMES = 20  # steps of a morph
+WORST = 6  # pairs of a benchmark that its report shows
 LONG = 8  # seconds that a match may take without saying so
 COUNT = click.IntRange(min=1)
 NATURAL = click.IntRange(min=0)
@@ -138,6 +139,7 @@ def commands() -> None:
     type=PATH,
     help="Folder for 21 shapes on the way there, 00.ply to 20.ply, with --refine register.",
 )
+@click.option("--report", type=PATH, help="Page on the match to write: .html.")
 @POINTS
 @click.option("--max-memory", type=_memory, metavar="2GB",
               help="Refuse before any work what would need more.")  # fmt: skip
@@ -152,8 +154,8 @@ def commands() -> None:
 @JSON
 def match(
     source: Path, target: Path, out: Path, weights: str, coupled: bool, refine: str, adapt: float,
-    deformed: Path | None, morph: Path | None, points: int | None, max_memory: int | None,
-    cache: Path | None, jobs: int, force: bool, as_json: bool,
+    deformed: Path | None, morph: Path | None, report: Path | None, points: int | None,
+    max_memory: int | None, cache: Path | None, jobs: int, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
@@ -166,6 +168,7 @@ def match(
     from coembed import files, matching, model
 
     moved = _outputs_of_match(out, refine, deformed, morph, force)
+    _check_report(report, force)
     loaded = model.load(weights)
     started = time.perf_counter()
     one, other = _shape_or_embedding(source), _shape_or_embedding(target)
@@ -186,7 +189,11 @@ def match(
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
-    report = {
+    if report is not None:
+        from coembed import reports
+
+        files.write_bytes(report, reports.report_match(one, other, matches), force=force)
+    facts = {
         "source_points": len(matches.p2p),
         "target_points": matches.n_target,
         "unanswered": int((matches.p2p < 0).sum()),
@@ -195,7 +202,7 @@ def match(
         "map": str(out),
         "record": str(record_path),
     }
-    _print(report, as_json)
+    _print(facts | ({} if report is None else {"report": str(report)}), as_json)
 
 
 def _outputs_of_match(
@@ -697,13 +704,14 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
 @click.option("--out", type=PATH, help="Folder for table.json, pairs.csv, curve.png, curve.svg.")
+@click.option("--report", type=PATH, help="Page with pictures of the six worst pairs: .html.")
 @FORCE
 @JSON
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
     thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
-    coupled: bool, points: int | None, cache: Path | None, jobs: int, out: Path | None, force: bool,
-    as_json: bool,
+    coupled: bool, points: int | None, cache: Path | None, jobs: int, out: Path | None,
+    report: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
 
@@ -726,11 +734,12 @@ def bench(
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
         _check_results(out, force)
+    _check_report(report, force)
     loaded = model.load(weights)
-    with _stages() as report:
+    with _stages() as stage:
         table = benchmark.bench(
             loaded, folder, settings, shapes=members, pairs=chosen, cache=cache, jobs=jobs,
-            report=report,
+            report=stage,
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
@@ -740,6 +749,13 @@ def bench(
     facts |= table.summary()
     if out is not None:
         _write_results(out, facts, table, force)
+    if report is not None:
+        from coembed import files, reports
+
+        worst = benchmark.worst(
+            loaded, folder, settings, table, n=WORST, shapes=members, cache=cache
+        )  # fmt: skip
+        files.write_bytes(report, reports.report_bench(facts, table, worst), force=force)
     _print(facts, as_json)
 
 
@@ -778,6 +794,13 @@ def _pairs(text: str) -> str | int:
             f"expected all, listed or a number; got {text!r}", param_hint="--pairs"
         )
     return int(text)
+
+
+def _check_report(report: Path | None, force: bool) -> None:
+    if report is not None:
+        from coembed import reports
+
+        reports.check_report(report, force=force)
 
 
 _RESULTS = ("table.json", "pairs.csv", "curve.png", "curve.svg")

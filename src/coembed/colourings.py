@@ -52,7 +52,7 @@ _SIGNED = np.array([
 ])  # fmt: skip
 _FULL_ERROR = 0.2  # in sqrt(area): the end of the error colours
 _MOST = 12  # attributes that are offered
-_NEIGHBORS = 16  # of a point, for its normal
+_NEIGHBORS = 12  # of a point, for its normal
 _COLOURS = (("red", "green", "blue"), ("diffuse_red", "diffuse_green", "diffuse_blue"))
 
 
@@ -186,10 +186,14 @@ def position_colours(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3
 
 def normals(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3"]:
     """Unit normals of a cloud from each point's nearest ones, of either sign."""
-    near = scipy.spatial.cKDTree(points).query(points, k=min(_NEIGHBORS, len(points)))[1]
-    offsets = points[near.reshape(len(points), -1)] - points[:, None]
-    _, vectors = np.linalg.eigh(np.einsum("nja,njb->nab", offsets, offsets, optimize=True))
-    return vectors[:, :, 0]
+    tree = scipy.spatial.cKDTree(points)
+    near = tree.query(points, k=range(1, min(_NEIGHBORS, len(points)) + 1))[1]
+    offsets = [points[:, axis][near] - points[:, axis, None] for axis in range(3)]
+    spread = np.empty((len(points), 3, 3))
+    for a in range(3):
+        for b in range(3):
+            spread[:, a, b] = np.einsum("nj,nj->n", offsets[a], offsets[b])
+    return np.linalg.eigh(spread)[1][:, :, 0]
 
 
 def _bytes(colours: Float[np.ndarray, "n 3"]) -> np.ndarray:

@@ -4,6 +4,7 @@ Takes shapes and their colours, writes a file; needs matplotlib (``coembed[view]
 """
 
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ _LIGHT = np.array([-0.35, 0.45, 0.82])
 _TURN, _TILT = 22.0, 10.0  # degrees: the camera stands to the right of the front, and above
 _POINTS = 60_000  # of a shape that are drawn
 _FACES = 120_000  # of a shape that are drawn as a surface
-_COVER = 3.0  # how much more than the outline of the shape its dots would cover, side by side
+_COVER = 2.4  # how much more than the outline of the shape its dots would cover, side by side
 _DPI = 160
 
 
@@ -106,7 +107,7 @@ def picture(
     columns = max(len(row) for row in panels)
     boxes = [[_Seen.of(panel, up, turn) for panel in row] for row in panels]
     aspect = float(np.clip(max(seen.aspect for row in boxes for seen in row), 0.55, 2.0))
-    figure.set_size_inches(columns * max(size * aspect, 1.2) + 0.2, len(panels) * (size + 0.3))
+    figure.set_size_inches(columns * max(size * aspect, 1.7) + 0.2, len(panels) * (size + 0.3))
     axes = figure.subplots(len(panels), columns, squeeze=False)
     for row, (drawn, places) in enumerate(zip(boxes, axes, strict=True)):
         for column, place in enumerate(places):
@@ -172,7 +173,8 @@ class _Seen:
 
 
 def _draw_panel(figure: Any, axes: Any, panel: Panel, seen: _Seen, size: float) -> None:
-    axes.set_title(panel.title, fontsize=9, parse_math=False)
+    lines = textwrap.wrap(panel.title, max(16, int(11 * size * seen.aspect)))
+    axes.set_title("\n".join(lines), fontsize=9, parse_math=False)
     axes.set_aspect("equal")
     half = 0.52
     axes.set_xlim(-half * min(seen.aspect, 1), half * min(seen.aspect, 1))
