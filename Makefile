@@ -12,8 +12,8 @@ test: .venv/full
 	$(BIN)/python -m pytest
 
 lint: .venv/full
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 
 types: .venv/full
 	$(BIN)/mypy
@@ -29,7 +29,7 @@ bench-speed: .venv/light
 	touch $@
 
 .venv/full: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) --editable ".[train,view,bench,dev]"
+	$(INSTALL) --editable ".[train,view,bench,segment,dev]"
 	touch $@ .venv/light
 
 # the tables of docs/reproduce.md; DATA holds faust_r, scape_r, shrec19_r, WEIGHTS the released .pth

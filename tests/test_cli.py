@@ -600,7 +600,7 @@ def test_doctor_tells_what_works_and_what_to_install(call, monkeypatch):
     facts = json.loads(printed)
     assert code == 0
     assert facts["formats"][".ply"] == "works"
-    assert set(facts["extras"]) == {"train", "view", "bench", "las", "mat"}
+    assert set(facts["extras"]) == {"train", "view", "bench", "segment", "las", "mat"}
     import importlib.util
 
     found = importlib.util.find_spec
@@ -667,3 +667,29 @@ def test_match_and_bench_write_reports(call, folder, tmp_path):
     code, _, err = call(*bench, "--report", tmp_path / "b.html")
     assert code == 0, err
     assert (tmp_path / "b.html").read_bytes().count(b"data:image/png") == 1
+
+
+def test_segment_writes_parts_a_table_and_a_picture(call, tmp_path):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    words = ("segment", "cat.ply", "lion.ply", "--parts", 3, "--weights", "tiny.safetensors")
+    words = (*words, "--out", tmp_path / "parts", "--picture", tmp_path / "a.png")
+    code, printed, err = call(*words, "--json")
+    assert code == 0, err
+    assert json.loads(printed)["parts"] == [3]
+    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
+    assert names == ["cat.ply", "lion.ply", "parts.csv"]
+    assert (tmp_path / "a.png").stat().st_size > 5000
+    code, _, err = call(*words)
+    assert code == 1
+    assert "exists already" in err
+    assert call(*words, "--force", "--independent")[0] == 0
+
+
+def test_bases_draws_a_picture(call, tmp_path):
+    pytest.importorskip("matplotlib")
+    words = ("bases", "cat.ply", "lion.ply", "--weights", "tiny.safetensors", "--functions", 2)
+    code, printed, err = call(*words, "--out", tmp_path / "a.png")
+    assert code == 0, err
+    assert printed == f"picture  {tmp_path / 'a.png'}\n"
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

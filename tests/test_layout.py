@@ -52,6 +52,7 @@ ORDER = [
     "transfer",
     "landmarks",
     "colourings",
+    "segmentation",
     "pages",
     "pictures",
     "viewing",
@@ -118,7 +119,17 @@ def test_public_names_are_sorted_documented_and_importable():
         _ = coembed.nothing
 
 
-HEAVY = {"torch", "trimesh", "matplotlib", "potpourri3d", "jaxtyping", "plyfile", "laspy", "h5py"}
+HEAVY = {
+    "torch",
+    "trimesh",
+    "matplotlib",
+    "potpourri3d",
+    "jaxtyping",
+    "plyfile",
+    "laspy",
+    "h5py",
+    "sklearn",
+}
 
 
 @pytest.mark.parametrize(

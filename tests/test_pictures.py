@@ -89,3 +89,13 @@ def test_bad_rows_are_left_out(sphere_points):
 def test_other_endings_are_refused(sphere_points, tmp_path):
     with pytest.raises(InputError, match=r"written as \.png or \.svg"):
         pictures.draw([[panel(sphere_points(30))]], tmp_path / "a.jpg")
+
+
+def test_shapes_in_rows_by_an_attribute(sphere_points, tmp_path):
+    shapes = [Shape(sphere_points(60), name=f"{i}.ply", attributes={"part": np.arange(60) % 4 - 1})
+              for i in range(4)]  # fmt: skip
+    pictures.draw_shapes(shapes, tmp_path / "a.png", by="part", columns=3)
+    width, height = size_of((tmp_path / "a.png").read_bytes())
+    assert width / height == pytest.approx(3 / 2, rel=0.2)
+    with pytest.raises(InputError, match=r"0\.ply: has no attribute 'hat'"):
+        pictures.draw_shapes(shapes, tmp_path / "b.png", by="hat")

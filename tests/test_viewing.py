@@ -10,6 +10,7 @@ from coembed import formats, viewing
 from coembed.errors import InputError
 from coembed.evaluation import GeodesicErrors
 from coembed.files import write_matches
+from coembed.matching import embed
 from coembed.shapes import Correspondence, Shape
 
 
@@ -78,6 +79,20 @@ def test_bad_settings(pair, tmp_path, settings, message):
     with pytest.raises(InputError, match=message):
         viewing.view(*pair, out, **settings)
     assert not list(tmp_path.iterdir())
+
+
+def test_bases_have_a_row_for_each_shape_and_kind(sphere_points, tiny_model, tmp_path):
+    pytest.importorskip("matplotlib")
+    shapes = [Shape(sphere_points(200) * factors) for factors in ([1, 1.5, 2], [1, 1.4, 2.2])]
+    embedded = [embed(tiny_model, shape) for shape in shapes]
+    viewing.draw_bases(shapes, embedded, tmp_path / "a.png", n=3)
+    width, height = size_of(tmp_path / "a.png")
+    viewing.draw_bases(shapes[:1], embedded[:1], tmp_path / "b.png", n=3)
+    assert height == pytest.approx(2 * size_of(tmp_path / "b.png")[1], rel=0.02)
+    viewing.draw_bases(shapes, embedded, tmp_path / "c.png", n=6)
+    assert size_of(tmp_path / "c.png")[0] == pytest.approx(2 * width, rel=0.05)
+    with pytest.raises(InputError, match="must be 1 to 8; got 9"):
+        viewing.draw_bases(shapes, embedded, tmp_path / "d.png", n=9)
 
 
 def test_nothing_is_overwritten_unasked(pair, tmp_path):

@@ -51,6 +51,7 @@ EXTRAS = {
     "train": ("torch", "tensorboardX"),
     "view": ("matplotlib",),
     "bench": ("pyFM", "pymanopt"),
+    "segment": ("sklearn",),
     "las": ("laspy", "lazrs"),
     "mat": ("h5py",),
 }
@@ -772,6 +773,87 @@ def demo(out: Path, force: bool) -> None:
     from coembed import demonstration
 
     _print(demonstration.run(out, force=force), as_json=False)
+
+
+@commands.command()
+@click.argument("shapes", type=PATH, nargs=-1, required=True)
+@click.option("--out", type=PATH, required=True, help="Picture to write: .png or .svg.")
+@click.option("--functions", default=8, type=COUNT, show_default=True, help="In each row.")
+@click.option("--up", type=click.Choice(["x", "y", "z"]), default="y", show_default=True,
+              help="Axis that points up.")  # fmt: skip
+@WEIGHTS
+@CACHE
+@FORCE
+def bases(
+    shapes: tuple[Path, ...], out: Path, functions: int, up: str, weights: str,
+    cache: Path | None, force: bool,
+) -> None:  # fmt: skip
+    """Draw eigenfunctions and embeddings of shapes, a row for each shape and kind.
+
+    Eigenfunctions of two shapes differ in sign and order, embeddings do not.
+
+    Example: coembed bases cat.ply lion.ply --out bases.png
+    """
+    from coembed import files, formats, matching, model, viewing
+
+    files.check_writable(out, force=force)
+    loaded = model.load(weights)
+    read = [formats.read(path) for path in shapes]
+    embedded = [matching.embed(loaded, shape, cache=cache) for shape in read]
+    viewing.draw_bases(read, embedded, out, n=functions, cache=cache, up=up, force=force)
+    click.echo(f"picture  {out}")
+
+
+@commands.command()
+@click.argument("shapes", type=PATH, nargs=-1, required=True)
+@click.option("--parts", type=click.IntRange(min=2), multiple=True, default=(8,), show_default=True,
+              help="How many; several numbers give nested parts.")  # fmt: skip
+@click.option("--independent", is_flag=True,
+              help="Part each shape alone, as in the paper, then match the labels.")  # fmt: skip
+@click.option("--seed", default=0, type=NATURAL, show_default=True, help="Of k-means.")
+@click.option("--out", type=PATH, required=True, help="Folder for NAME.ply and parts.csv.")
+@click.option("--picture", type=PATH, help="Picture of all shapes: .png or .svg.")
+@WEIGHTS
+@POINTS
+@CACHE
+@FORCE
+@JSON
+def segment(
+    shapes: tuple[Path, ...], parts: tuple[int, ...], independent: bool, seed: int, out: Path,
+    picture: Path | None, weights: str, points: int | None, cache: Path | None, force: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Part shapes by k-means in the embedding, with the same labels on all of them.
+
+    OUT gets each shape as PLY with its labels (part) and their colours, and a table of the parts'
+    areas. Needs scikit-learn: pip install "coembed[segment]".
+
+    Example: coembed segment people/*.ply --parts 4 --parts 12 --out parts
+    """
+    from coembed import files, formats, matching, model, pictures, segmentation
+
+    segmentation.check_output(out, shapes, force=force)
+    if picture is not None:
+        pictures.check_drawable()
+        files.check_writable(picture, force=force)
+    loaded = model.load(weights)
+    read, embedded = [], []
+    with _progress("embed", len(shapes), hidden=len(shapes) == 1) as bar:
+        for path in shapes:
+            read.append(formats.read(path))
+            embedded.append(matching.embed(loaded, read[-1], points=points, cache=cache))
+            bar.update(1)
+    found = segmentation.segment(
+        loaded, embedded, parts=parts, joint=not independent, seed=seed
+    )  # fmt: skip
+    labelled = segmentation.write_segmentation(out, read, found, force=force)
+    facts: dict[str, Any] = {"shapes": len(read), "parts": list(found.parts)}
+    facts |= {"without": sum(int((labels[:, 0] < 0).sum()) for labels in found.labels)}
+    facts |= {"folder": str(out), "table": str(out / "parts.csv")}
+    if picture is not None:
+        pictures.draw_shapes(labelled, picture, by=found.names()[-1], force=force)
+        facts["picture"] = str(picture)
+    _print(facts, as_json)
 
 
 def _truth(truth: Path, target_truth: Path | None) -> Any:

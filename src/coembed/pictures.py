@@ -14,11 +14,11 @@ import numpy as np
 
 from coembed import files, sampling
 from coembed.annotations import Float, Int
-from coembed.colourings import Colouring, normals, painted
+from coembed.colourings import NONE, PALETTE, Colouring, normals, painted
 from coembed.errors import InputError, MissingExtraError
 from coembed.shapes import Shape
 
-__all__ = ["Panel", "check_drawable", "draw", "picture", "rotation"]
+__all__ = ["Panel", "check_drawable", "draw", "draw_shapes", "picture", "rotation"]
 
 _LIGHT = np.array([-0.35, 0.45, 0.82])
 _TURN, _TILT = 22.0, 10.0  # degrees: the camera stands to the right of the front, and above
@@ -80,6 +80,28 @@ def draw(
     if kind not in ("png", "svg"):
         raise InputError(f"{out}: pictures are written as .png or .svg")
     files.write_bytes(out, picture(panels, kind=kind, up=up, turn=turn), force=force)
+
+
+def draw_shapes(
+    shapes: Sequence[Shape], out: Path, *, by: str, columns: int = 6, force: bool = False
+) -> None:
+    """Write shapes, several in a row, coloured by an attribute of whole numbers of theirs.
+
+    Raises
+    ------
+    InputError
+        If a shape has no such attribute.
+    """
+    panels = []
+    for shape in shapes:
+        if by not in shape.attributes:
+            raise InputError(f"{shape.name}: has no attribute {by!r} to be coloured by")
+        codes = shape.attributes[by].astype(np.int64)
+        colours = PALETTE[codes % len(PALETTE)] / 255
+        colours[codes < 0] = NONE
+        panels.append(Panel(Path(shape.name).stem, shape, colours))
+    rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
+    draw(rows, out, force=force)
 
 
 def picture(

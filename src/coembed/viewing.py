@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from coembed import files
-from coembed.colourings import NONE, Colouring, colouring, colourings
+from coembed import files, geometry
+from coembed.annotations import Float
+from coembed.colourings import NONE, Colouring, colouring, colourings, number
 from coembed.errors import InputError
 from coembed.evaluation import GeodesicErrors
 from coembed.pages import SHOWN, viewer_page
 from coembed.pictures import Panel, draw
-from coembed.shapes import Correspondence, Shape
+from coembed.shapes import Correspondence, Embedding, Shape
 
-__all__ = ["panels_of", "view"]
+__all__ = ["draw_bases", "panels_of", "view"]
 
 
 def view(
@@ -100,3 +101,56 @@ def panels_of(
         last.colours[rest] = 0.5 * (1 + NONE)
         panels.append(replace(last, marked=errors.rows, scale=scale))
     return panels
+
+
+def draw_bases(
+    shapes: Sequence[Shape],
+    embeddings: Sequence[Embedding],
+    out: Path | str,
+    *,
+    n: int = 10,
+    cache: Path | None = None,
+    up: str = "y",
+    force: bool = False,
+) -> None:
+    """Write a picture of eigenfunctions and of embeddings, a row for each shape.
+
+    The upper rows show the first ``n`` eigenfunctions of the Laplacian of each shape, which differ
+    in sign and, where eigenvalues are close, in order from shape to shape; the lower rows the
+    ``n`` directions in which the embeddings of all shapes spread most, which do not. Each column of
+    the lower rows is one linear function of the embedding, the same for all shapes.
+
+    Raises
+    ------
+    InputError
+        If n is less than 1 or more than there are.
+
+    References
+    ----------
+    [Zeng25] fig. 2 and supplement.
+    """
+    values = [np.asarray(one, dtype=np.float64) for one in embeddings]
+    most = min(values[0].shape[1], 64)
+    if not 1 <= n <= most:
+        raise InputError(f"functions to draw must be 1 to {most}; got {n}")
+    if embeddings[0].similarity == "cosine":
+        values = [v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-12) for v in values]
+    known = np.concatenate([v[np.isfinite(v).all(axis=1)] for v in values])
+    middle = known.mean(axis=0)
+    directions = np.linalg.eigh((known - middle).T @ (known - middle))[1][:, ::-1][:, :n]
+    directions *= np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(n)])
+    rows = []
+    for shape in shapes:
+        operators = geometry.prepare(shape, n_eig=n, cache=cache)
+        evecs = np.where(operators.rows[:, None] < 0, np.nan, operators.evecs[operators.rows])
+        rows.append(_functions(shape, evecs, "eigenfunction"))
+    for shape, one in zip(shapes, values, strict=True):
+        rows.append(_functions(shape, (one - middle) @ directions, "embedding"))
+    draw(rows, Path(out), up=up, force=force)
+
+
+def _functions(shape: Shape, values: Float[np.ndarray, "n k"], what: str) -> list[Panel]:
+    return [
+        Panel.of(f"{what} {i + 1}", shape, number("", (column, column), signed=True), 0)
+        for i, column in enumerate(values.T)
+    ]
