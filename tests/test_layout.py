@@ -54,6 +54,7 @@ ORDER = [
     "colourings",
     "segmentation",
     "pages",
+    "raster",
     "pictures",
     "viewing",
     "reports",

@@ -16,6 +16,7 @@ from coembed import files, sampling
 from coembed.annotations import Float, Int
 from coembed.colourings import NONE, PALETTE, Colouring, normals, painted
 from coembed.errors import InputError, MissingExtraError
+from coembed.raster import Raster
 from coembed.shapes import Shape
 
 __all__ = ["Panel", "check_drawable", "draw", "draw_shapes", "picture", "rotation"]
@@ -23,8 +24,9 @@ __all__ = ["Panel", "check_drawable", "draw", "draw_shapes", "picture", "rotatio
 _LIGHT = np.array([-0.35, 0.45, 0.82])
 _TURN, _TILT = 22.0, 10.0  # degrees: the camera stands to the right of the front, and above
 _POINTS = 60_000  # of a shape that are drawn
-_FACES = 120_000  # of a shape that are drawn as a surface
-_COVER = 2.4  # how much more than the outline of the shape its dots would cover, side by side
+_FACES = 600_000  # of a shape that are drawn as a surface
+_COVER = 5.0  # times the outline of a shape that its dots would cover, side by side
+_GRID = 40  # cells along a panel by which the outline's area is told
 _DPI = 160
 
 
@@ -202,10 +204,15 @@ def _draw_panel(figure: Any, axes: Any, panel: Panel, seen: _Seen, size: float) 
     axes.set_xlim(-half * min(seen.aspect, 1), half * min(seen.aspect, 1))
     axes.set_ylim(-half * min(1 / seen.aspect, 1), half * min(1 / seen.aspect, 1))
     colours = panel.colours[seen.rows]
+    edges = np.array([axes.get_xlim(), axes.get_ylim()])
+    raster = Raster(edges[:, 0], edges[:, 1], round(size * _DPI))
     if len(seen.faces):
-        _draw_surface(axes, seen, colours)
+        shade = _shade(_vertex_normals(seen))
+        raster.triangles(seen.points, colours * shade[:, None], seen.faces)
     else:
-        _draw_points(axes, seen.points, colours, size)
+        shade = _shade(normals(seen.points)) if len(seen.points) > 3 else np.ones(len(colours))
+        raster.dots(seen.points, colours * shade[:, None], _radius(seen.points))
+    axes.imshow(raster.image(), extent=edges.ravel(), origin="lower")
     if panel.marked is not None and len(panel.marked):
         place = np.full(len(panel.shape.points), -1)
         place[seen.rows] = np.arange(len(seen.rows))
@@ -217,37 +224,19 @@ def _draw_panel(figure: Any, axes: Any, panel: Panel, seen: _Seen, size: float) 
         _draw_bar(figure, axes, panel.scale)
 
 
-def _draw_surface(axes: Any, seen: _Seen, colours: Float[np.ndarray, "n 3"]) -> None:
-    """Triangles from the back to the front, each in the mean colour of its corners."""
-    from matplotlib.collections import PolyCollection
-
+def _vertex_normals(seen: _Seen) -> Float[np.ndarray, "n 3"]:
     corners = seen.points[seen.faces]
     crossed = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    smooth = np.zeros_like(seen.points)
+    facing = np.zeros_like(seen.points)
     for corner in range(3):
-        np.add.at(smooth, seen.faces[:, corner], crossed)
-    smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), 1e-300)
-    order = np.argsort(corners[:, :, 2].mean(axis=1), kind="stable")
-    shade = _shade(smooth)[seen.faces].mean(axis=1)
-    colour = np.clip(colours[seen.faces].mean(axis=1) * shade[:, None], 0, 1)[order]
-    triangles = PolyCollection(
-        corners[order][:, :, :2], facecolors=colour, edgecolors=colour, linewidths=0.25
-    )
-    triangles.set_rasterized(True)
-    axes.add_collection(triangles)
+        np.add.at(facing, seen.faces[:, corner], crossed)
+    return facing / np.maximum(np.linalg.norm(facing, axis=1, keepdims=True), 1e-300)
 
 
-def _draw_points(
-    axes: Any, points: Float[np.ndarray, "n 3"], colours: Float[np.ndarray, "n 3"], size: float
-) -> None:
-    order = np.argsort(points[:, 2], kind="stable")
-    shade = _shade(normals(points)) if len(points) > 3 else np.ones(len(points))
-    colour = np.clip(colours * shade[:, None], 0, 1)[order]
-    # dots that would cover the outline side by side: the share of the box that is shape
-    cells = np.unique((points[:, :2] * 40).astype(np.int64), axis=0)
-    area = len(cells) / 40**2 * (72 * size) ** 2
-    x, y, _ = points[order].T
-    axes.scatter(x, y, s=_COVER * area / len(points) * 2, c=colour, lw=0, rasterized=True)
+def _radius(points: Float[np.ndarray, "n 3"]) -> float:
+    """Of dots whose areas sum to so many times that of the outline, which they then fill."""
+    outline = len(np.unique(np.floor(points[:, :2] * _GRID), axis=0)) / _GRID**2
+    return float(np.sqrt(_COVER * outline / (np.pi * len(points))))
 
 
 def _shade(facing: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, " n"]:
