@@ -131,13 +131,14 @@ def picture(
     columns = max(len(row) for row in panels)
     boxes = [[_Seen.of(panel, up, turn) for panel in row] for row in panels]
     aspect = float(np.clip(max(seen.aspect for row in boxes for seen in row), 0.55, 2.0))
-    figure.set_size_inches(columns * max(size * aspect, 1.7) + 0.2, len(panels) * (size + 0.3))
+    wide = max(size * aspect, 1.7)
+    figure.set_size_inches(columns * wide + 0.2, len(panels) * (size + 0.3))
     axes = figure.subplots(len(panels), columns, squeeze=False)
     for row, (drawn, places) in enumerate(zip(boxes, axes, strict=True)):
         for column, place in enumerate(places):
             place.axis("off")
             if column < len(drawn):
-                _draw_panel(figure, place, panels[row][column], drawn[column], size)
+                _draw_panel(figure, place, panels[row][column], drawn[column], (wide, size))
     stream = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
     with rc_context({"svg.hashsalt": "coembed", "svg.fonttype": "none"}):
@@ -196,8 +197,11 @@ class _Seen:
         return cls((seen - (low + high) / 2) / size, rows, faces if meshed else faces[:0], aspect)
 
 
-def _draw_panel(figure: Any, axes: Any, panel: Panel, seen: _Seen, size: float) -> None:
-    lines = textwrap.wrap(panel.title, max(16, int(11 * size * seen.aspect)))
+def _draw_panel(
+    figure: Any, axes: Any, panel: Panel, seen: _Seen, inches: tuple[float, float]
+) -> None:
+    wide, size = inches
+    lines = textwrap.wrap(panel.title, max(16, int(14 * wide)))
     axes.set_title("\n".join(lines), fontsize=9, parse_math=False)
     axes.set_aspect("equal")
     half = 0.52
