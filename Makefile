@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types bench-speed tables
+.PHONY: demo test lint types bench-speed tables viewer
 
 demo: .venv/light
 	$(BIN)/coembed demo --out demo --force
@@ -12,8 +12,8 @@ test: .venv/full
 	$(BIN)/python -m pytest
 
 lint: .venv/full
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 
 types: .venv/full
 	$(BIN)/mypy
@@ -29,9 +29,13 @@ bench-speed: .venv/light
 	touch $@
 
 .venv/full: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) --editable ".[train,view,bench,dev]"
+	$(INSTALL) --editable ".[train,view,bench,segment,dev]"
 	touch $@ .venv/light
 
 # the tables of docs/reproduce.md; DATA holds faust_r, scape_r, shrec19_r, WEIGHTS the released .pth
 tables: .venv/full
 	$(BIN)/python benchmarks/tables.py --data $(DATA) --weights $(WEIGHTS)
+
+# src/coembed/data/viewer.html from viewer/; needs node and npm, which nothing else here does
+viewer:
+	cd viewer && npm ci --no-audit --no-fund && npm run build

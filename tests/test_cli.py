@@ -213,6 +213,19 @@ def test_view_with_and_without_truth(call, tmp_path):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_view_writes_a_page_beside_the_map(call, folder, tmp_path):
+    (tmp_path / "map.txt").write_bytes((folder / "map.txt").read_bytes())
+    words = ("view", "cat.ply", "lion.ply", tmp_path / "map.txt", "--truth", "map.txt")
+    code, printed, err = call(*words, "--samples", 40)
+    assert code == 0, err
+    assert f"page  {tmp_path / 'map.html'}  (0.6 MB)" in printed
+    page = (tmp_path / "map.html").read_text(encoding="utf-8")
+    assert '"label": "error x 100"' in page
+    code, _, err = call(*words)
+    assert code == 1
+    assert "exists already" in err
+
+
 def test_info_of_shapes_and_weights(call):
     code, printed, _ = call("info", "cat.ply", "tiny.safetensors", "human", "--json")
     assert code == 0
@@ -687,7 +700,7 @@ def test_doctor_tells_what_works_and_what_to_install(call, monkeypatch):
     facts = json.loads(printed)
     assert code == 0
     assert facts["formats"][".ply"] == "works"
-    assert set(facts["extras"]) == {"train", "view", "bench", "las", "mat"}
+    assert set(facts["extras"]) == {"train", "view", "bench", "segment", "las", "mat"}
     import importlib.util
 
     found = importlib.util.find_spec
@@ -710,3 +723,73 @@ def test_transfer_writes_the_source_with_the_targets_attributes(call, folder, tm
     assert "label" in printed
     found = formats.read(tmp_path / "out.ply").attributes["label"]
     np.testing.assert_array_equal(found, other.p2p)
+
+
+def test_transfer_to_the_target_and_of_landmarks(call, folder, tmp_path):
+    shape = formats.read(folder / "cat.ply")
+    attributes = {"part": np.arange(150, dtype=np.int32) % 5, "heat": shape.points[:, 0]}
+    formats.write(tmp_path / "cat.ply", Shape(shape.points, attributes=attributes))
+    words = ("transfer", tmp_path / "cat.ply", "lion.ply", "map.txt", "--to", "target", "--out")
+    code, printed, err = call(*words, tmp_path / "a.ply", "--what", "labels", "--json")
+    assert code == 0, err
+    assert json.loads(printed) == {
+        "attributes": ["part"], "without": 0, "shape": str(tmp_path / "a.ply")
+    }  # fmt: skip
+    assert list(formats.read(tmp_path / "a.ply").attributes) == ["part"]
+    code, _, err = call(
+        "transfer", tmp_path / "cat.ply", "lion.ply", "map.txt", "--out", tmp_path / "b.ply"
+    )
+    assert code == 1
+    assert "carry them --to target" in err
+    (tmp_path / "marks.txt").write_text("nose 7\ntail 140\n")
+    marks = ("--what", "landmarks", "--landmarks", tmp_path / "marks.txt")
+    code, printed, err = call(*words, tmp_path / "a.csv", *marks)
+    assert code == 0, err
+    assert "landmarks  2" in printed
+    rows = [line.split(",")[:2] for line in (tmp_path / "a.csv").read_text().splitlines()]
+    assert rows[1:] == [["nose", "7"], ["tail", "140"]]
+    assert call(*words, tmp_path / "c.csv", "--what", "landmarks")[0] == 2
+
+
+def test_match_and_bench_write_reports(call, folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    weights = ("--weights", "tiny.safetensors")
+    report = tmp_path / "a.html"
+    words = ("match", "cat.ply", "lion.ply", "--out", tmp_path / "a.txt", *weights)
+    code, printed, err = call(*words, "--report", report, "--json")
+    assert code == 0, err
+    assert json.loads(printed)["report"] == str(report)
+    assert b"Run record" in report.read_bytes()
+    code, _, err = call(*words, "--force", "--report", tmp_path / "a.pdf")
+    assert code == 1
+    assert "reports are written as .html" in err
+    bench = ("bench", ".", "--pairs", 1, "--samples", 20, *weights)
+    code, _, err = call(*bench, "--report", tmp_path / "b.html")
+    assert code == 0, err
+    assert (tmp_path / "b.html").read_bytes().count(b"data:image/png") == 1
+
+
+def test_segment_writes_parts_a_table_and_a_picture(call, tmp_path):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    words = ("segment", "cat.ply", "lion.ply", "--parts", 3, "--weights", "tiny.safetensors")
+    words = (*words, "--out", tmp_path / "parts", "--picture", tmp_path / "a.png")
+    code, printed, err = call(*words, "--json")
+    assert code == 0, err
+    assert json.loads(printed)["parts"] == [3]
+    names = sorted(path.name for path in (tmp_path / "parts").iterdir())
+    assert names == ["cat.ply", "lion.ply", "parts.csv"]
+    assert (tmp_path / "a.png").stat().st_size > 5000
+    code, _, err = call(*words)
+    assert code == 1
+    assert "exists already" in err
+    assert call(*words, "--force", "--independent")[0] == 0
+
+
+def test_bases_draws_a_picture(call, tmp_path):
+    pytest.importorskip("matplotlib")
+    words = ("bases", "cat.ply", "lion.ply", "--weights", "tiny.safetensors", "--functions", 2)
+    code, printed, err = call(*words, "--out", tmp_path / "a.png")
+    assert code == 0, err
+    assert printed == f"picture  {tmp_path / 'a.png'}\n"
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -55,7 +55,14 @@ ORDER = [
     "benchmark",
     "charts",
     "transfer",
+    "landmarks",
+    "colourings",
+    "segmentation",
+    "pages",
+    "raster",
+    "pictures",
     "viewing",
+    "reports",
     "demonstration",
     "cli",
 ]
@@ -118,7 +125,17 @@ def test_public_names_are_sorted_documented_and_importable():
         _ = coembed.nothing
 
 
-HEAVY = {"torch", "trimesh", "matplotlib", "potpourri3d", "jaxtyping", "plyfile", "laspy", "h5py"}
+HEAVY = {
+    "torch",
+    "trimesh",
+    "matplotlib",
+    "potpourri3d",
+    "jaxtyping",
+    "plyfile",
+    "laspy",
+    "h5py",
+    "sklearn",
+}
 
 
 @pytest.mark.parametrize(

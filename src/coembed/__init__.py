@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coembed.geometry import prepare
     from coembed.matching import embed, match
     from coembed.model import CoupledEmbedding, ModelConfig, load, save
+    from coembed.segmentation import segment
     from coembed.shapes import Correspondence, Embedding, Operators, Shape
     from coembed.training import TrainConfig, train
     from coembed.viewing import view
@@ -35,6 +36,7 @@ __all__ = [
     "prepare",
     "read",
     "save",
+    "segment",
     "train",
     "view",
     "write",
@@ -47,6 +49,7 @@ _HOMES = {
     "geometry": ("prepare",),
     "matching": ("embed", "match"),
     "model": ("CoupledEmbedding", "ModelConfig", "load", "save"),
+    "segmentation": ("segment",),
     "shapes": ("Correspondence", "Embedding", "Operators", "Shape"),
     "training": ("TrainConfig", "train"),
     "viewing": ("view",),

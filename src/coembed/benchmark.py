@@ -23,15 +23,16 @@ from coembed import baselines, descriptors, disturbances, evaluation, files, fun
 from coembed.annotations import Float, Int
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
+from coembed.evaluation import GeodesicErrors
 from coembed.functional import Basis
 from coembed.layouts import Collection, Truth, read_collection
 from coembed.matching import POINTS, embed
 from coembed.model import CoupledEmbedding
 from coembed.registration import Surface, register
 from coembed.search import nearest
-from coembed.shapes import Shape
+from coembed.shapes import Correspondence, Shape
 
-__all__ = ["METHODS", "REFINEMENTS", "Settings", "Table", "bench"]
+__all__ = ["METHODS", "REFINEMENTS", "Judged", "Settings", "Table", "bench", "worst"]
 
 METHODS = ("coe", "spectral", "hks", "wks", "cqhb-hks", "cqhb-gt", "pyfm-wks")
 """Nearest neighbours in: the network's embedding, the eigenvectors, the heat and the wave kernel
@@ -248,6 +249,51 @@ def bench(
         names, chosen[order], table[:, 1:], None if np.isnan(share) else share, method_of, seconds,
         _peak_mb(), collection.notes,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """One pair of a benchmark: its shapes before any disturbance, its map, its errors."""
+
+    source: Shape
+    target: Shape
+    matches: Correspondence
+    errors: GeodesicErrors
+
+
+def worst(
+    model: CoupledEmbedding,
+    folder: Path,
+    settings: Settings,
+    table: Table,
+    *,
+    n: int,
+    shapes: slice = slice(None),
+    cache: Path | None = None,
+) -> list[Judged]:
+    """The pairs of a finished table with the largest mean errors, matched once more.
+
+    Arguments are those of `bench`, which keeps errors only; self pairs are left out.
+    """
+    collection = read_collection(folder, chosen=shapes)
+    means = np.nanmean(table.errors, axis=1)
+    means[table.pairs[:, 0] == table.pairs[:, 1]] = -np.inf
+    found = []
+    for row in np.argsort(-means, kind="stable")[: min(n, int(np.isfinite(means).sum()))].tolist():
+        i, j = table.pairs[row].tolist()
+        pair = collection.members[i].shape, collection.members[j].shape
+        one, other = (
+            _prepared(model, settings, shape, k, cache)
+            for shape, k in zip(pair, (i, j), strict=True)
+        )
+        truth = collection.truth(i, j)
+        assert truth is not None
+        p2p = other.back[_matched(model, settings, one, other, truth, one.there)]
+        rows, _ = _sampled(collection, i, j, settings.samples)
+        errors = GeodesicErrors(rows, table.errors[row, : len(rows)], table.geodesics)
+        matches = Correspondence(p2p, np.ones(len(p2p)), len(pair[1].points))
+        found.append(Judged(*pair, matches, errors))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,11 +52,13 @@ EXTRAS = {
     "train": ("torch", "tensorboardX"),
     "view": ("matplotlib",),
     "bench": ("pyFM", "pymanopt"),
+    "segment": ("sklearn",),
     "las": ("laspy", "lazrs"),
     "mat": ("h5py",),
 }
 NEARLY = 0.03  # of the mean score
 FRAMES = 20  # steps of a morph
+WORST = 6  # pairs of a benchmark that its report shows
 LONG = 8  # seconds that a match may take without saying so
 COUNT = click.IntRange(min=1)
 NATURAL = click.IntRange(min=0)
@@ -168,6 +170,7 @@ def commands() -> None:
     type=PATH,
     help="Folder for 21 shapes on the way there, 00.ply to 20.ply, with --refine register.",
 )
+@click.option("--report", type=PATH, help="Page on the match to write: .html.")
 @POINTS
 @click.option("--max-memory", type=_memory, metavar="2GB",
               help="Refuse before any work what would need more.")  # fmt: skip
@@ -183,9 +186,9 @@ def commands() -> None:
 @JSON
 def match(
     source: Path, target: Path, out: Path, weights: str, align: str, both: bool, coupled: bool,
-    refine: str, adapt: float,
-    deformed: Path | None, morph: Path | None, points: int | None, max_memory: int | None,
-    cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
+    refine: str, adapt: float, deformed: Path | None, morph: Path | None, report: Path | None,
+    points: int | None, max_memory: int | None, cache: Path | None, jobs: int, incomplete: bool,
+    force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
@@ -200,6 +203,7 @@ def match(
 
     moved = _outputs_of_match(out, refine, deformed, morph, force)
     second = _other_output(out, force) if both else None
+    _check_report(report, force)
     loaded = model.load(weights)
     started = time.perf_counter()
     one, other = (_shape_or_embedding(path, incomplete) for path in (source, target))
@@ -226,17 +230,23 @@ def match(
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
-    report = {
+    if report is not None:
+        from coembed import reports
+
+        files.write_bytes(report, reports.report_match(one, other, matches), force=force)
+    facts = _facts_of_match(matches) | {"map": str(out), "record": str(record_path)}
+    _print(facts | ({} if report is None else {"report": str(report)}), as_json)
+
+
+def _facts_of_match(matches: Any) -> dict[str, Any]:
+    return {
         "source_points": len(matches.p2p),
         "target_points": matches.n_target,
         "unanswered": int((matches.p2p < 0).sum()),
         "mean_score": round(float(matches.score.mean()), 4),
         "verdict": matches.record["verdict"]["word"],
         "seconds": matches.record["seconds"],
-        "map": str(out),
-        "record": str(record_path),
     }
-    _print(report, as_json)
 
 
 def _other_output(out: Path, force: bool) -> Path:
@@ -479,33 +489,51 @@ def evaluate(
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
-@click.option("--out", type=PATH, required=True, help="Picture to write: .png.")
+@click.option("--out", type=PATH, help="File to write: .html, .png or .svg. Default: MATCHES.html.")
 @click.option("--truth", type=PATH, help=f"Adds the error. {TRUTH}")
 @click.option("--target-truth", type=PATH, help="The target's .vts, if --truth is a .vts.")
 @MAP_BASE
 @TRUTH_BASE
 @TRUTH_FROM
+@click.option(
+    "--samples", default=500, type=NATURAL, show_default=True, help="Points judged; 0: all."
+)
+@click.option("--by", default="position", show_default=True,
+              help="Colour by position, trust, or an attribute of either shape.")  # fmt: skip
+@click.option("--up", type=click.Choice(["x", "y", "z"]), default="y", show_default=True,
+              help="Axis that points up.")  # fmt: skip
+@click.option("--show", type=COUNT, default=250_000, show_default=True,
+              help="Most points of the source in a page; more are thinned.")  # fmt: skip
 @INCOMPLETE
 @FORCE
 def view(
-    source: Path, target: Path, matches: Path, out: Path, truth: Path | None,
-    target_truth: Path | None, base: str, truth_base: str, truth_from: str, incomplete: bool,
-    force: bool,
+    source: Path, target: Path, matches: Path, out: Path | None, truth: Path | None,
+    target_truth: Path | None, base: str, truth_base: str, truth_from: str, samples: int, by: str,
+    up: str, show: int, incomplete: bool, force: bool,
 ) -> None:  # fmt: skip
-    """Draw a map: the source coloured by position, the colours carried to the target.
+    """Show a map: a page to turn and to point at, or a picture.
 
-    Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.png
+    The page (.html) opens in any browser, without a network: both shapes side by side, coloured by
+    position, error, trust or an attribute such as a segment, with the partner of the point under
+    the pointer. A picture (.png, .svg) needs matplotlib, and no screen.
+
+    Example: coembed view cat.ply lion.ply cat-lion.txt --out cat-lion.html
     """
-    from coembed import evaluation, viewing
+    from coembed import evaluation, files, viewing
 
+    out = matches.with_suffix(".html") if out is None else out
+    files.check_writable(out, force=force)
     one, other = (_shape(path, incomplete) for path in (source, target))
     found = _map_between(matches, one, other, base)
     errors, facts = None, {"map": _told(found)}
     if truth is not None:
         pairs, facts["truth"] = _truth(truth, target_truth, truth_base, truth_from, found)
-        errors = evaluation.evaluate(found, other, pairs)
-    viewing.view(one, other, found, out, errors=errors, force=force)
-    _print({**facts, "picture": str(out)}, as_json=False)
+        errors = evaluation.evaluate(found, other, pairs, samples=samples)
+    viewing.view(
+        one, other, found, out, errors=errors, by=by, up=up, shown=show, force=force
+    )  # fmt: skip
+    what = "page" if out.suffix.lower() == ".html" else "picture"
+    _print({**facts, what: f"{out}  ({out.stat().st_size / 1e6:.1f} MB)"}, as_json=False)
 
 
 @commands.command()
@@ -542,36 +570,54 @@ def check(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.argument("matches", type=PATH)
-@click.option(
-    "--out",
-    type=PATH,
-    required=True,
-    help="The source with attributes: .ply, or .npz, which also keeps text.",
-)
+@click.option("--what", multiple=True, metavar="colors|labels|landmarks|uv|weights|ATTR",
+              help="What to carry, several times if wanted. Default: all attributes.")  # fmt: skip
+@click.option("--to", type=click.Choice(["source", "target"]), default="source", show_default=True,
+              help="The shape that receives.")  # fmt: skip
+@click.option("--landmarks", type=PATH,
+              help="For --what landmarks: rows or places of the shape that gives.")  # fmt: skip
+@click.option("--out", type=PATH, required=True,
+              help="The receiver with attributes, .ply, or .npz, which also keeps text; of "
+              "landmarks a .csv.")  # fmt: skip
 @MAP_BASE
 @INCOMPLETE
 @FORCE
+@JSON
 def transfer(
-    source: Path, target: Path, matches: Path, out: Path, base: str, incomplete: bool, force: bool
-) -> None:
-    """Give the source the target's attributes (colours, labels, ...) along a map.
+    source: Path, target: Path, matches: Path, what: tuple[str, ...], to: str,
+    landmarks: Path | None, out: Path, base: str, incomplete: bool, force: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Carry colours, labels, landmarks, ... along a map, to its source or to its target.
 
-    Names and types stay; each row takes the values of its match. Rows without a match get NaN, -1,
-    or the largest number of an unsigned type.
+    The map leads from SOURCE to TARGET either way. Labels go by majority and are never averaged,
+    other values are interpolated; names and types stay. Rows without an answer get NaN, -1, or the
+    largest number of an unsigned type, and are counted.
 
     Example: coembed transfer scan.ply template.ply scan-template.txt --out labelled.ply
     """
     from coembed import files, formats
-    from coembed.transfer import transfer as carried
+    from coembed.landmarks import carry_landmarks, read_landmarks, write_landmarks
+    from coembed.transfer import carried
 
+    if ("landmarks" in what) != (landmarks is not None) or (landmarks and len(what) > 1):
+        raise click.UsageError("landmarks are carried alone: --what landmarks --landmarks FILE")
     files.check_writable(out, force=force)
     one, other = (_shape(path, incomplete) for path in (source, target))
     found = _map_between(matches, one, other, base)
-    result = carried(one, other, found)
-    formats.write(out, result, force=force)
-    missing = int((found.p2p < 0).sum())
-    facts = {"map": _told(found), "attributes": tuple(other.attributes), "without": missing}
-    _print({**facts, "shape": str(out)}, as_json=False)
+    if landmarks is not None:
+        given = read_landmarks(landmarks, other if to == "source" else one)
+        placed = carry_landmarks(one, other, found, given, to=to)
+        write_landmarks(out, placed, force=force)
+        lost = int((placed.rows < 0).sum())
+        _print({"landmarks": len(placed.rows), "without": lost, "table": str(out)}, as_json)
+        return
+    result = carried(one, other, found, what=what, to=to)
+    formats.write(out, result.shape, force=force)
+    facts = {"map": _told(found), "attributes": result.names, "without": result.without}
+    facts["shape"] = str(out)
+    if result.torn is not None:
+        facts["faces_across_a_seam"] = result.torn
+    _print(facts, as_json)
 
 
 @commands.command()
@@ -771,13 +817,14 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
 @click.option("--out", type=PATH, help="Folder for table.json, pairs.csv, curve.png, curve.svg.")
+@click.option("--report", type=PATH, help="Page with pictures of the six worst pairs: .html.")
 @FORCE
 @JSON
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
     thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
     truth_base: str, align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
-    out: Path | None, force: bool, as_json: bool,
+    out: Path | None, report: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
 
@@ -800,11 +847,12 @@ def bench(
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
         _check_results(out, force)
+    _check_report(report, force)
     loaded = model.load(weights)
-    with _stages() as report:
+    with _stages() as stage:
         table = benchmark.bench(
             loaded, folder, settings, shapes=members, pairs=chosen, cache=cache, jobs=jobs,
-            report=report,
+            report=stage,
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
@@ -814,6 +862,13 @@ def bench(
     facts |= table.summary()
     if out is not None:
         _write_results(out, facts, table, force)
+    if report is not None:
+        from coembed import files, reports
+
+        worst = benchmark.worst(
+            loaded, folder, settings, table, n=WORST, shapes=members, cache=cache
+        )  # fmt: skip
+        files.write_bytes(report, reports.report_bench(facts, table, worst), force=force)
     _print(facts, as_json)
 
 
@@ -830,6 +885,87 @@ def demo(out: Path, force: bool) -> None:
     from coembed import demonstration
 
     _print(demonstration.run(out, force=force), as_json=False)
+
+
+@commands.command()
+@click.argument("shapes", type=PATH, nargs=-1, required=True)
+@click.option("--out", type=PATH, required=True, help="Picture to write: .png or .svg.")
+@click.option("--functions", default=8, type=COUNT, show_default=True, help="In each row.")
+@click.option("--up", type=click.Choice(["x", "y", "z"]), default="y", show_default=True,
+              help="Axis that points up.")  # fmt: skip
+@WEIGHTS
+@CACHE
+@FORCE
+def bases(
+    shapes: tuple[Path, ...], out: Path, functions: int, up: str, weights: str,
+    cache: Path | None, force: bool,
+) -> None:  # fmt: skip
+    """Draw eigenfunctions and embeddings of shapes, a row for each shape and kind.
+
+    Eigenfunctions of two shapes differ in sign and order, embeddings do not.
+
+    Example: coembed bases cat.ply lion.ply --out bases.png
+    """
+    from coembed import files, formats, matching, model, viewing
+
+    files.check_writable(out, force=force)
+    loaded = model.load(weights)
+    read = [formats.read(path) for path in shapes]
+    embedded = [matching.embed(loaded, shape, cache=cache) for shape in read]
+    viewing.draw_bases(read, embedded, out, n=functions, cache=cache, up=up, force=force)
+    click.echo(f"picture  {out}")
+
+
+@commands.command()
+@click.argument("shapes", type=PATH, nargs=-1, required=True)
+@click.option("--parts", type=click.IntRange(min=2), multiple=True, default=(8,), show_default=True,
+              help="How many; several numbers give nested parts.")  # fmt: skip
+@click.option("--independent", is_flag=True,
+              help="Part each shape alone, as in the paper, then match the labels.")  # fmt: skip
+@click.option("--seed", default=0, type=NATURAL, show_default=True, help="Of k-means.")
+@click.option("--out", type=PATH, required=True, help="Folder for NAME.ply and parts.csv.")
+@click.option("--picture", type=PATH, help="Picture of all shapes: .png or .svg.")
+@WEIGHTS
+@POINTS
+@CACHE
+@FORCE
+@JSON
+def segment(
+    shapes: tuple[Path, ...], parts: tuple[int, ...], independent: bool, seed: int, out: Path,
+    picture: Path | None, weights: str, points: int | None, cache: Path | None, force: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Part shapes by k-means in the embedding, with the same labels on all of them.
+
+    OUT gets each shape as PLY with its labels (part) and their colours, and a table of the parts'
+    areas. Needs scikit-learn: pip install "coembed[segment]".
+
+    Example: coembed segment people/*.ply --parts 4 --parts 12 --out parts
+    """
+    from coembed import files, formats, matching, model, pictures, segmentation
+
+    segmentation.check_output(out, shapes, force=force)
+    if picture is not None:
+        pictures.check_drawable()
+        files.check_writable(picture, force=force)
+    loaded = model.load(weights)
+    read, embedded = [], []
+    with _progress("embed", len(shapes), hidden=len(shapes) == 1) as bar:
+        for path in shapes:
+            read.append(formats.read(path))
+            embedded.append(matching.embed(loaded, read[-1], points=points, cache=cache))
+            bar.update(1)
+    found = segmentation.segment(
+        loaded, embedded, parts=parts, joint=not independent, seed=seed
+    )  # fmt: skip
+    labelled = segmentation.write_segmentation(out, read, found, force=force)
+    facts: dict[str, Any] = {"shapes": len(read), "parts": list(found.parts)}
+    facts |= {"without": sum(int((labels[:, 0] < 0).sum()) for labels in found.labels)}
+    facts |= {"folder": str(out), "table": str(out / "parts.csv")}
+    if picture is not None:
+        pictures.draw_shapes(labelled, picture, by=found.names()[-1], force=force)
+        facts["picture"] = str(picture)
+    _print(facts, as_json)
 
 
 def _base(text: str) -> int | None:
@@ -873,6 +1009,13 @@ def _pairs(text: str) -> str | int:
             f"expected all, listed or a number; got {text!r}", param_hint="--pairs"
         )
     return int(text)
+
+
+def _check_report(report: Path | None, force: bool) -> None:
+    if report is not None:
+        from coembed import reports
+
+        reports.check_report(report, force=force)
 
 
 _RESULTS = ("table.json", "pairs.csv", "curve.png", "curve.svg")
