@@ -83,7 +83,7 @@ class Runs:
         if weights not in self.models or not path.is_dir():
             return None
         disturbance = choices.pop("disturbance", Disturbance())
-        settings = Settings(**choices, disturbance=disturbance)
+        settings = Settings(align="none", **choices, disturbance=disturbance)
         command = command_of(folder, shapes, pairs, weights, settings)
         for row in self.rows:
             if row["command"] == command:

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.spatial.transform import Rotation
 
 import coembed
 from coembed import alignment, bodies, files, matching
+from coembed.cli import commands
 from coembed.errors import InputError
 from coembed.shapes import Alignment, Shape
 
@@ -185,3 +187,62 @@ def test_an_alignment_goes_through_a_file(model, people, tmp_path):
 def test_two_likely_turns_are_told():
     found = Alignment("auto", likeness=0.97, runner_up=0.9695, other=alignment.BACK)
     assert "equally likely" in found.notes[0]
+
+
+@pytest.fixture(scope="module")
+def folder(people, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("people")
+    for name, person in zip("ab", people, strict=False):
+        coembed.write(folder / f"{name}.ply", person.shape)
+    lying = people[1].shape.points[:, [0, 2, 1]] * [1, -1, 1]
+    coembed.write(folder / "lying.ply", Shape(lying))
+    return folder
+
+
+def run(folder, *words):
+    arguments = ["match", str(folder / "a.ply"), *map(str, words), "--force"]
+    return CliRunner().invoke(commands, arguments, catch_exceptions=False)
+
+
+def test_o29_another_axis_is_found_or_named(folder, tmp_path):
+    maps = {}
+    for name, target, align in (
+        ("upright", "b", "auto"), ("found", "lying", "auto"), ("named", "lying", "none:z"),
+        ("left", "lying", "none"),
+    ):  # fmt: skip
+        out = tmp_path / f"{name}.txt"
+        done = run(folder, folder / f"{target}.ply", "--out", out, "--align", align)
+        assert done.exit_code == 0
+        maps[name] = np.loadtxt(out, dtype=int)
+        assert ("turned by" in done.stderr) == (name in ("found", "named"))
+        assert ("--align auto" in done.stderr) == (name == "left")
+    assert (maps["named"] == maps["upright"]).mean() > 0.97
+    assert (maps["found"] == maps["named"]).mean() > 0.3  # a turn of some degrees more or less
+
+
+def test_o30_both_answers_are_given_when_asked_for(folder, people, tmp_path):
+    done = run(folder, folder / "b.ply", "--out", tmp_path / "m.txt", "--both")
+    assert done.exit_code == 0
+    assert "the other answer" in done.stderr
+    side = people[0].place[:, 0]
+    arms = np.abs(side) > 0.3
+    for name, sign in (("m.txt", 1), ("m-other.txt", -1)):
+        found = np.loadtxt(tmp_path / name, dtype=int)
+        agrees = np.sign(people[1].place[found, 0]) == sign * np.sign(side)
+        assert agrees[arms].mean() > 0.9
+    assert (tmp_path / "m-other.txt.json").exists()
+
+
+def test_o30_left_stays_left_both_ways_and_on_every_run(model, people):
+    for one, other in ((people[0], people[1]), (people[1], people[0])):
+        maps = [matching.match(model, one.shape, other.shape).p2p for _ in range(2)]
+        np.testing.assert_array_equal(*maps)
+        arms = np.abs(one.place[:, 0]) > 0.3
+        agrees = np.sign(other.place[maps[0], 0]) == np.sign(one.place[:, 0])
+        assert agrees[arms].mean() > 0.95
+
+
+def test_three_ways_are_refused(folder, tmp_path):
+    done = run(folder, folder / "b.ply", "--out", tmp_path / "m.txt", "--align", "x:y:z")
+    assert done.exit_code == 2
+    assert not (tmp_path / "m.txt").exists()
