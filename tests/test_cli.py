@@ -218,7 +218,7 @@ def test_view_writes_a_page_beside_the_map(call, folder, tmp_path):
     words = ("view", "cat.ply", "lion.ply", tmp_path / "map.txt", "--truth", "map.txt")
     code, printed, err = call(*words, "--samples", 40)
     assert code == 0, err
-    assert f"page  {tmp_path / 'map.html'}  (0.6 MB)" in printed
+    assert f"page   {tmp_path / 'map.html'}  (0.6 MB)" in printed
     page = (tmp_path / "map.html").read_text(encoding="utf-8")
     assert '"label": "error x 100"' in page
     code, _, err = call(*words)
@@ -733,7 +733,8 @@ def test_transfer_to_the_target_and_of_landmarks(call, folder, tmp_path):
     code, printed, err = call(*words, tmp_path / "a.ply", "--what", "labels", "--json")
     assert code == 0, err
     assert json.loads(printed) == {
-        "attributes": ["part"], "without": 0, "shape": str(tmp_path / "a.ply")
+        "map": "source to target, rows counted from 0", "attributes": ["part"], "without": 0,
+        "shape": str(tmp_path / "a.ply"),
     }  # fmt: skip
     assert list(formats.read(tmp_path / "a.ply").attributes) == ["part"]
     code, _, err = call(

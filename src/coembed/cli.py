@@ -609,7 +609,8 @@ def transfer(
         placed = carry_landmarks(one, other, found, given, to=to)
         write_landmarks(out, placed, force=force)
         lost = int((placed.rows < 0).sum())
-        _print({"landmarks": len(placed.rows), "without": lost, "table": str(out)}, as_json)
+        facts = {"map": _told(found), "landmarks": len(placed.rows), "without": lost}
+        _print({**facts, "table": str(out)}, as_json)
         return
     result = carried(one, other, found, what=what, to=to)
     formats.write(out, result.shape, force=force)
