@@ -291,7 +291,7 @@ class Alignment:
         """What to tell of it, one sentence each."""
         told = []
         if self.turns:
-            told.append(f"{self._turn()} for the network; the points themselves stay")
+            told.append(f"{self._turn()}; the points themselves stay")
         if not self.known:
             told.append(
                 f"looks like no person in any turn (likeness {self.likeness:.3f}), so its turn is "
@@ -313,8 +313,8 @@ class Alignment:
         degrees = np.rad2deg(np.arccos(np.clip((np.trace(self.rotation) - 1) / 2, -1, 1)))
         axis = np.array([x, y, z]) / max(float(np.linalg.norm([x, y, z])), 1e-12)
         about = ", ".join(f"{value:.2f}" for value in axis)
-        likely = f", likeness {self.likeness:.3f}" if self.likeness else ""
-        return f"turned by {degrees:.0f} degrees about ({about}){likely}"
+        likely = f" (likeness {self.likeness:.3f})" if self.likeness else ""
+        return f"turned by {degrees:.0f} degrees about ({about}) for the network{likely}"
 
     def facts(self) -> dict[str, Any]:
         """All of it as plain numbers and text, for records and files."""
