@@ -42,6 +42,20 @@ def intersection(found: list[np.ndarray], true: list[np.ndarray], n: int) -> flo
     return round(100 * float(iou[rows, columns].sum() / count.shape[1]), 1)
 
 
+def judged(model, embedded, rows, true=None) -> dict[str, dict[str, object]]:
+    """Agreement at these rows by number of parts; IoU of joint parts where truth is known."""
+    table: dict[str, dict[str, object]] = {}
+    for joint in (True, False):
+        for n in NUMBERS:
+            labels = [x[:, 0] for x in segment(model, embedded, parts=n, joint=joint).labels]
+            mean, least = agreement([x[r] for x, r in zip(labels, rows, strict=True)])
+            name = f"{n} parts, {'joint' if joint else 'independent'}"
+            table[name] = {"same_%": mean, "worst_pair_%": least}
+            if joint and true is not None:
+                table[name]["mean_iou_%"] = intersection(labels, true, n)
+    return table
+
+
 def on_bodies(model) -> dict[str, dict[str, object]]:
     corners = body_model()
     samples, true, embedded = [], [], []
@@ -53,30 +67,14 @@ def on_bodies(model) -> dict[str, dict[str, object]]:
         embedded.append(matching.embed(model, samples[-1].shape))
     template = bodies.on_mean(*bodies.landmarks(2000))
     rows = [cKDTree(sample.place).query(template)[1] for sample in samples]
-    table: dict[str, dict[str, object]] = {}
-    for joint in (True, False):
-        for n in NUMBERS:
-            labels = [x[:, 0] for x in segment(model, embedded, parts=n, joint=joint).labels]
-            mean, least = agreement([x[r] for x, r in zip(labels, rows, strict=True)])
-            name = f"{n} parts, {'joint' if joint else 'independent'}"
-            table[name] = {"same_%": mean, "worst_pair_%": least}
-            if joint:
-                table[name]["mean_iou_%"] = intersection(labels, true, n)
-    return table
+    return judged(model, embedded, rows, true)
 
 
 def on_faust(model, folder: Path) -> dict[str, dict[str, object]]:
     paths = sorted((folder / "off").glob("*.off"))[80:100]
     embedded = [matching.embed(model, coembed.read(path)) for path in paths]
     rows = [files.read_vts(folder / "corres" / f"{path.stem}.vts") for path in paths]
-    table: dict[str, dict[str, object]] = {}
-    for joint in (True, False):
-        for n in NUMBERS:
-            labels = [x[:, 0] for x in segment(model, embedded, parts=n, joint=joint).labels]
-            mean, least = agreement([x[r] for x, r in zip(labels, rows, strict=True)])
-            name = f"{n} parts, {'joint' if joint else 'independent'}"
-            table[name] = {"same_%": mean, "worst_pair_%": least}
-    return table
+    return judged(model, embedded, rows)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ upright frame is read off, so a few good guesses lead to the turn. Takes `Operat
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import as_file
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -22,7 +22,7 @@ from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.model import PEOPLE, CoupledEmbedding
 from coembed.search import directed, nearest
-from coembed.shapes import Alignment, Embedding, Operators
+from coembed.shapes import Alignment, Embedding, Operators, degrees_of
 
 __all__ = [
     "AXES",
@@ -56,11 +56,8 @@ AXES = {
 }
 """The rotation that takes each axis to y, leaving one of the others where it is."""
 
-_COARSE, _MIDDLE, _FINE = (
-    (200, 4),
-    (400, 6),
-    (800, 12),
-)  # points of the shape, people of the compass
+# points of the shape and people of the compass that are looked at
+_COARSE, _MIDDLE, _FINE = (200, 4), (400, 6), (800, 12)
 _KEPT, _STEPS = 6, 2  # guesses that are followed, how often each is set upright
 _SAME, _OTHER = 30.0, 60.0  # degrees: turns that are one and the same; that are different answers
 _UPRIGHT = 0.955  # likeness that people reach who stand within about 30 degrees of upright
@@ -194,7 +191,9 @@ def align(operators: Operators, way: Way, network: CoupledEmbedding) -> Alignmen
         )
     if way == "target" or network.frame != PEOPLE:
         return Alignment("none")
-    search = _Search(operators, model.load(), load())
+    compass = load()
+    known = network if network.digest == compass.weights else model.load()
+    search = _Search(operators, known, compass)
     if way == "yaw":
         return search.yaw()
     if way == "none":
@@ -252,67 +251,59 @@ class _Search:
     ) -> None:
         self._operators = operators
         self._model, self._compass = network, compass
+        self._thinned: dict[int, Operators] = {}
 
-    @cached_property
-    def _coarse(self) -> Operators:
-        return _thinned(self._operators, _COARSE[0], self._model.config.n_eig)
-
-    @cached_property
-    def _middle(self) -> Operators:
-        return _thinned(self._operators, _MIDDLE[0], self._model.config.n_eig)
-
-    @cached_property
-    def _fine(self) -> Operators:
-        return _thinned(self._operators, _FINE[0], self._model.config.n_eig)
+    def _of(self, points: int) -> Operators:
+        if points not in self._thinned:
+            n_eig = self._model.config.n_eig
+            self._thinned[points] = _thinned(self._operators, points, n_eig)
+        return self._thinned[points]
 
     def standing(self) -> Alignment | None:
         """The alignment of a shape that stands upright as it is; None if it does not."""
-        there, places = self._look(self._middle, np.eye(3), _MIDDLE[1])
-        upright = self._compass.upright(self._middle.points, self._middle.mass, places)
-        if there < _UPRIGHT or _degrees(upright) > _SAME:
+        there, places = self._look(_MIDDLE, np.eye(3))
+        few = self._of(_MIDDLE[0])
+        upright = self._compass.upright(few.points, few.mass, places)
+        if there < _UPRIGHT or degrees_of(upright) > _SAME:
             return None
-        back, _ = self._look(self._middle, BACK, _MIDDLE[1])
+        back, _ = self._look(_MIDDLE, BACK)
         if back > there:
             return None
         return Alignment("auto", likeness=there, runner_up=back, other=BACK)
 
     def anyhow(self) -> Alignment:
         """The best of all turns."""
-        values = [self._look(self._coarse, turn, _COARSE[1])[0] for turn in _all_around()]
+        values = [self._look(_COARSE, turn)[0] for turn in _all_around()]
         guesses = [_all_around()[i] for i in np.argsort(values, kind="stable")[::-1][:_KEPT]]
         for _ in range(_STEPS):
-            guesses = [self._set_upright(self._middle, guess, _MIDDLE[1]) for guess in guesses]
-        values = [self._look(self._middle, guess, _MIDDLE[1])[0] for guess in guesses]
+            guesses = [self._set_upright(_MIDDLE, guess) for guess in guesses]
+        values = [self._look(_MIDDLE, guess)[0] for guess in guesses]
         apart: list[Float[np.ndarray, "3 3"]] = []
         for i in np.argsort(values, kind="stable")[::-1]:
-            if all(_degrees(guesses[i] @ one.T) > _SAME for one in apart):
+            if all(degrees_of(guesses[i] @ one.T) > _SAME for one in apart):
                 apart.append(guesses[i])
         # front and back are easily taken for each other
         tried = [*apart[:3], *(BACK @ one for one in apart[:2])]
-        return self._chosen(
-            self._compass.way, [self._set_upright(self._fine, turn, _FINE[1]) for turn in tried]
-        )
+        return self._chosen(self._compass.way, [self._set_upright(_FINE, turn) for turn in tried])
 
     def yaw(self) -> Alignment:
         """The best of the turns about the y axis."""
         degrees = np.arange(0.0, 360.0, 15.0)
-        values = [
-            self._look(self._coarse, _about_y(float(angle)), _COARSE[1])[0] for angle in degrees
-        ]
+        values = [self._look(_COARSE, _about_y(float(angle)))[0] for angle in degrees]
         best = degrees[np.argsort(values, kind="stable")[::-1][:3]]
         close = sorted({angle % 360 for one in best for angle in (one - 7.5, one, one + 7.5)})
         backs = [(angle + 180) % 360 for angle in close]
         return self._chosen("yaw", [_about_y(angle) for angle in (*close, *backs)])
 
     def _chosen(self, way: str, turns: Sequence[Float[np.ndarray, "3 3"]]) -> Alignment:
-        values = [self._look(self._fine, turn, _FINE[1])[0] for turn in turns]
+        values = [self._look(_FINE, turn)[0] for turn in turns]
         best = int(np.argmax(values))
         rotation, likeness = turns[best], values[best]
-        others = [i for i, one in enumerate(turns) if _degrees(one @ rotation.T) > _OTHER]
+        others = [i for i, one in enumerate(turns) if degrees_of(one @ rotation.T) > _OTHER]
         runner_up = max(others, key=lambda i: values[i], default=None)
-        as_it_is, _ = self._look(self._fine, np.eye(3), _FINE[1])
+        as_it_is, _ = self._look(_FINE, np.eye(3))
         known = likeness >= self._compass.least
-        close = _degrees(rotation) < _SAME or way == "target"
+        close = degrees_of(rotation) < _SAME or way == "target"
         stays = not known or (close and likeness - as_it_is < _GAIN)
         return Alignment(
             way,
@@ -321,23 +312,27 @@ class _Search:
             runner_up=0.0 if runner_up is None else values[runner_up],
             other=None if runner_up is None else turns[runner_up],
             curve=tuple(
-                self._look(self._coarse, _about_y(angle) @ rotation, _COARSE[1])[0]
+                self._look(_COARSE, _about_y(angle) @ rotation)[0]
                 for angle in np.linspace(0, 330, 12).tolist()
             ),
             known=known,
         )
 
     def _set_upright(
-        self, operators: Operators, turn: Float[np.ndarray, "3 3"], people: int
+        self, looked_at: tuple[int, int], turn: Float[np.ndarray, "3 3"]
     ) -> Float[np.ndarray, "3 3"]:
-        _, places = self._look(operators, turn, people)
-        return self._compass.upright(operators.points @ turn.T, operators.mass, places) @ turn
+        _, places = self._look(looked_at, turn)
+        few = self._of(looked_at[0])
+        return self._compass.upright(few.points @ turn.T, few.mass, places) @ turn
 
     def _look(
-        self, operators: Operators, turn: Float[np.ndarray, "3 3"], people: int
+        self, looked_at: tuple[int, int], turn: Float[np.ndarray, "3 3"]
     ) -> tuple[float, Float[np.ndarray, "n 3"]]:
-        values = np.asarray(self._model.embed(turned(operators, turn)))
-        return self._compass.compare(values, operators.mass, people)
+        """Likeness and places in a turn, with so many points and people."""
+        points, people = looked_at
+        few = self._of(points)
+        values = np.asarray(self._model.embed(turned(few, turn)))
+        return self._compass.compare(values, few.mass, people)
 
 
 def _thinned(operators: Operators, n: int, n_eig: int) -> Operators:
@@ -382,10 +377,6 @@ def _all_around() -> tuple[Float[np.ndarray, "3 3"], ...]:
 def _about_y(degrees: float) -> Float[np.ndarray, "3 3"]:
     cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
     return np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
-
-
-def _degrees(rotation: Float[np.ndarray, "3 3"]) -> float:
-    return float(np.rad2deg(np.arccos(np.clip((np.trace(rotation) - 1) / 2, -1, 1))))
 
 
 def _rotation_near(matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "3 3"]:

@@ -275,7 +275,7 @@ def worst(
 
     Arguments are those of `bench`, which keeps errors only; self pairs are left out.
     """
-    collection = read_collection(folder, chosen=shapes)
+    collection = read_collection(folder, chosen=shapes, base=settings.truth_base)
     means = np.nanmean(table.errors, axis=1)
     means[table.pairs[:, 0] == table.pairs[:, 1]] = -np.inf
     found = []

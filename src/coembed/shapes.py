@@ -23,6 +23,7 @@ __all__ = [
     "Embedding",
     "Operators",
     "Shape",
+    "degrees_of",
     "namespace",
 ]
 
@@ -238,6 +239,11 @@ class Operators:
         return scipy.sparse.csc_array(self.weak, shape=(n, n))
 
 
+def degrees_of(rotation: Float[np.ndarray, "3 3"]) -> float:
+    """The angle of a rotation."""
+    return float(np.rad2deg(np.arccos(np.clip((np.trace(rotation) - 1) / 2, -1, 1))))
+
+
 @dataclass(frozen=True, eq=False)
 class Alignment:
     """How a shape was turned for the network, so that it stands as the weights expect.
@@ -310,7 +316,7 @@ class Alignment:
             self.rotation[0, 2] - self.rotation[2, 0],
             self.rotation[1, 0] - self.rotation[0, 1],
         )
-        degrees = np.rad2deg(np.arccos(np.clip((np.trace(self.rotation) - 1) / 2, -1, 1)))
+        degrees = degrees_of(self.rotation)
         axis = np.array([x, y, z]) / max(float(np.linalg.norm([x, y, z])), 1e-12)
         about = ", ".join(f"{value:.2f}" for value in axis)
         likely = f" (likeness {self.likeness:.3f})" if self.likeness else ""
