@@ -2,8 +2,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
-from coembed import bodies, datasets, files, formats, skinning
+from coembed import bodies, datasets, files, formats, geometry, skinning
 from coembed.datasets import BodyExamples, DataConfig, FolderExamples
 from coembed.errors import InputError
 from coembed.shapes import Shape
@@ -49,6 +50,26 @@ def test_places_are_in_the_order_of_the_operators(examples):
     np.testing.assert_allclose(one.place[one.operators.rows], sample.place, atol=1e-6)
     back = one.operators.points[one.operators.rows] / one.operators.scale + one.operators.centre
     np.testing.assert_allclose(back, sample.shape.points, atol=1e-5)
+
+
+def test_parts_are_spread_among_whole_bodies_and_lead_back_to_theirs(examples, tmp_path):
+    mixed = BodyExamples(5, 7, (150, 200), 0.4, 16, examples.cache, 2)
+    assert [one.whole is None for one in mixed] == [True, True, False, True, False]
+    np.testing.assert_array_equal(mixed[3].place, examples[2].place)  # the same whole bodies
+    for index, one in enumerate(mixed[i] for i in (2, 4)):
+        rng = np.random.default_rng([7, index, 1])
+        rng.integers(150, 201)
+        body = bodies.body(rng, touching=0.4)
+        faces = skinning.body_model().faces
+        whole = geometry.prepare(Shape(bodies.sample(body, 3000, rng).shape.points), n_eig=4)
+        placed = one.operators.placed(float(one.whole[0]), one.whole[1:])
+        there = placed.points / whole.scale + whole.centre
+        vertices = body.vertices[np.unique(faces)]
+        off = cKDTree(vertices).query(there)[0]
+        assert np.median(off) < 0.03  # metres
+        assert 0.3 < one.whole[0] < 1.1
+    again = BodyExamples(5, 7, (150, 200), 0.4, 16, tmp_path, 2)[2]
+    np.testing.assert_array_equal(again.whole, mixed[2].whole)
 
 
 def test_a_stored_example_is_read_and_a_damaged_one_made_again(examples, monkeypatch):

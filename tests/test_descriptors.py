@@ -51,3 +51,20 @@ def test_torch_agrees_with_numpy(torus_operators):
 def test_single_precision_stays_single(torus_operators):
     evals, evecs = (a.astype(np.float32) for a in (torus_operators.evals, torus_operators.evecs))
     assert descriptors.hks(evals, evecs).dtype == np.float32
+
+
+def test_bumps_are_the_same_on_a_part_as_on_its_whole(rng):
+    places = rng.random((400, 3))
+    mass = np.full(400, 1 / 400)
+    part = places[:, 0] < 0.6
+    whole, cut = descriptors.bumps((places, mass), (places[part], mass[part]), 400)
+    assert whole.shape == (400, 400)
+    assert cut.shape == (part.sum(), 400)
+    inside = places[:, 0] < 0.4  # four widths from the rim
+    np.testing.assert_allclose(whole[part][:, inside], cut[:, inside], rtol=1e-3, atol=1e-4)
+    integral = mass @ whole[:, inside]
+    assert ((integral == 0) | (np.abs(integral - 1) < 1e-9)).all()
+    assert integral.mean() > 0.9
+    far = places[:, 0] > 0.8
+    assert not whole[:, far].any()
+    assert not cut[:, far].any()

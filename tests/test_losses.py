@@ -160,3 +160,27 @@ def test_total_is_the_weighted_sum_of_what_is_wanted():
     weights = LossWeights(2, 0, 0, 0.5)
     terms = {"off_diagonal": scalar(3), "matching": scalar(4)}
     assert losses.total(terms, weights) == 8
+
+
+def test_points_without_a_partner_do_not_count(rng):
+    embedding = rng.standard_normal((6, 3))
+    distance = np.abs(np.arange(6)[:, None] - np.arange(6)) * 1.0
+    alone = losses.matching_loss(embedding[:4], embedding[:4], distance[:4, :4], scalar(2))
+    more = losses.matching_loss(embedding[:4], embedding, distance[:4], scalar(2))
+    logits = np.exp(2) * _unit(embedding[:4]) @ _unit(embedding).T
+    columns = np.log(np.exp(logits).sum(axis=0)) - np.r_[np.diag(logits), np.zeros(2)]
+    rows = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
+    assert more == pytest.approx(rows.mean() + columns[:4].mean())
+    assert more > alone
+
+
+def _unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_the_part_of_an_eigenbasis_need_not_have_its_frequencies():
+    laplacian = np.diag([1.0, 2, 3, 4])
+    basis = np.eye(4)[:, :2]
+    assert losses.off_diagonal_part_loss(basis, laplacian) == 0
+    mixed = basis @ np.array([[1.0, 1], [-1, 1]])
+    assert losses.off_diagonal_part_loss(mixed, laplacian) == pytest.approx(np.sqrt(2))

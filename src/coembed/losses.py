@@ -16,9 +16,12 @@ __all__ = [
     "coupling_loss",
     "matching_loss",
     "off_diagonal_loss",
+    "off_diagonal_part_loss",
     "orthonormality_loss",
     "total",
 ]
+
+_PAIRED = 3.0  # in sigma: a point without a partner so near has none
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,20 @@ def off_diagonal_loss(
     return _norm(
         embedding.T @ (laplacian @ embedding) - xp.eye(len(evals), dtype=evals.dtype) * evals
     )
+
+
+def off_diagonal_part_loss(embedding: Float[Array, "n k"], laplacian: Array) -> Float[Array, ""]:
+    r"""How far the embedding of a part is from separate frequencies, whatever these are.
+
+    .. math:: \|\Psi^\top L \Psi - \mathrm{diag}(\Psi^\top L \Psi)\|_F
+
+    References
+    ----------
+    [Zeng25] supplement, off-diagonal loss of partial shapes.
+    """
+    xp = namespace(embedding)
+    energy = embedding.T @ (laplacian @ embedding)
+    return _norm(energy * (1 - xp.eye(energy.shape[0], dtype=energy.dtype)))
 
 
 def orthonormality_loss(
@@ -108,7 +125,8 @@ def matching_loss(
 
     With rows normalised, C = Ψ_S Ψ_Tᵀ and G = exp(-d² / 2σ²): the mean over rows of the
     cross-entropy between softmax(e^temperature C) and G normalised to rows, plus the same for
-    columns.
+    columns. Points that have no partner within 3σ, as on a whole that is matched with a part, are
+    left out of the mean.
 
     Parameters
     ----------
@@ -128,7 +146,9 @@ def matching_loss(
     result = 0.0
     for axis in (0, 1):
         wanted = likeness / xp.sum(likeness, axis=axis, keepdims=True)
-        result = result + xp.mean(_log_sum_exp(logits, axis) - xp.sum(wanted * logits, axis=axis))
+        entropy = _log_sum_exp(logits, axis) - xp.sum(wanted * logits, axis=axis)
+        paired = xp.astype(xp.min(distance, axis=axis) < _PAIRED * sigma, entropy.dtype)
+        result = result + xp.sum(paired * entropy) / xp.clip(xp.sum(paired), min=1)
     return result
 
 

@@ -4,7 +4,7 @@ Frozen records that check themselves on construction; every other module takes a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -237,6 +237,21 @@ class Operators:
         """Sparse matrix of ``weak``."""
         n = len(self.mass)
         return scipy.sparse.csc_array(self.weak, shape=(n, n))
+
+    def placed(self, factor: float, shift: Float[np.ndarray, " 3"]) -> "Operators":
+        """The same shape larger by a factor, then moved: for parts, whose whole has area 1."""
+        scale = self.scale * factor
+        return replace(
+            self,
+            points=(self.points * factor + shift).astype(self.points.dtype),
+            mass=self.mass * factor**2,
+            evals=self.evals / factor**2,
+            evecs=self.evecs / factor,
+            grad_x=self.grad_x / factor**2,
+            grad_y=self.grad_y / factor**2,
+            centre=self.centre - shift / scale,
+            scale=scale,
+        )
 
 
 def degrees_of(rotation: Float[np.ndarray, "3 3"]) -> float:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
+from scipy.spatial import cKDTree
 
 from coembed import __version__, descriptors, files, losses, search
 from coembed.annotations import Float
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "TrainConfig", "joined", "step", "train"]
 
+_ON_WHOLE = 0.7  # share of parts that are seen as they lie on their whole
+_UNSURE = 0.08  # how far from there: standard deviation of log size and, in sqrt(area), of place
+_PARTNER = 0.05  # metres: held-out points without a partner so near are not judged
 _ORIGIN = ("name", "data", "licence", "step", "start")  # what to keep of weights started from
 
 
@@ -61,7 +65,8 @@ class TrainConfig:
     sigma: float | int = 0.02
     """Width of the matching loss's target, metres."""
     descriptor: str = "hks"
-    """What the coupling loss compares: ``"hks"`` (512 times) or ``"wks"``."""
+    """What the coupling loss compares: ``"hks"`` (512 times), ``"wks"``, or ``"place"``: the exact
+    truth, which unlike the other two is the same on a part as on its whole."""
     precision: str = "float32"
     """Of the network's products: ``"float32"`` or ``"bfloat16"`` (losses stay in float32)."""
     turn: float | int = 0.0
@@ -92,7 +97,7 @@ class TrainConfig:
             )
         for name, allowed in (
             ("schedule", ("constant", "cosine")),
-            ("descriptor", ("hks", "wks")),
+            ("descriptor", ("hks", "wks", "place")),
             ("precision", ("float32", "bfloat16")),
         ):
             if getattr(self, name) not in allowed:
@@ -193,7 +198,7 @@ def _gradients(
     for number in range(group.rank, config.batch, group.size):
         chosen = _pair(config, state.step, number, len(examples))
         draw = state.step * config.batch + number
-        source, target = (_turned(examples[i], config, draw, i) for i in chosen)
+        source, target = (_varied(examples[i], config, draw, i) for i in chosen)
         terms = step(state.parameters, config, source, target)
         (losses.total(terms, config.weights) / config.batch).backward()
         for name, value in terms.items():
@@ -235,32 +240,41 @@ def step(
     terms = {}
     if weights.off_diagonal:
         terms["off_diagonal"] = sum(
-            losses.off_diagonal_loss(embedding, _sparse(one, like), one.evals)
-            for one, embedding in zip(pair, psi, strict=True)
+            losses.off_diagonal_part_loss(embedding, _sparse(one, like))
+            if example.whole is not None
+            else losses.off_diagonal_loss(embedding, _sparse(one, like), one.evals)
+            for example, one, embedding in zip((source, target), pair, psi, strict=True)
         )
-    if weights.orthonormality:
+    if weights.orthonormality:  # which a part, with rows of an orthonormal matrix missing, has not
         terms["orthonormality"] = sum(
-            losses.orthonormality_loss(embedding, one.mass)
-            for one, embedding in zip(pair, psi, strict=True)
+            losses.orthonormality_loss(embedding, one.mass) * (example.whole is None)
+            for example, one, embedding in zip((source, target), pair, psi, strict=True)
         )
     if weights.coupling:
-        describe = descriptors.hks if config.descriptor == "hks" else descriptors.wks
-        signals = [describe(one.evals, one.evecs) for one in pair]
         masses = [one.mass for one in pair]
+        if config.descriptor == "place":
+            signals = descriptors.bumps(*zip(_places(source, target, like), masses, strict=True))
+        else:
+            describe = descriptors.hks if config.descriptor == "hks" else descriptors.wks
+            signals = tuple(describe(one.evals, one.evecs) for one in pair)
         terms["coupling"] = losses.coupling_loss(*zip(signals, masses, psi, strict=True))
     if weights.matching:
-        places = [
-            torch.as_tensor(one.place, dtype=like.dtype, device=like.device)
-            for one in (source, target)
-        ]
         terms["matching"] = losses.matching_loss(
             psi[0],
             psi[1],
-            torch.cdist(places[0], places[1]),
+            torch.cdist(*_places(source, target, like)),
             parameters["temperature"],
             sigma=config.sigma,
         )
     return terms
+
+
+def _places(source: Example, target: Example, like: "torch.Tensor") -> "list[torch.Tensor]":
+    """Where the points of a pair lie on the mean body."""
+    torch = _torch()
+    return [
+        torch.as_tensor(one.place, dtype=like.dtype, device=like.device) for one in (source, target)
+    ]
 
 
 def _torch() -> Any:
@@ -293,6 +307,11 @@ def _check(examples: Sequence[Example], validation: Sequence[Example], config: T
             "the matching loss needs data with exact truth, such as generated bodies; "
             "these shapes have none: set its weight to 0"
         )
+    if config.descriptor == "place" and examples[0].place is None:
+        raise InputError(
+            "the descriptor place needs data with exact truth, such as generated bodies; "
+            "these shapes have none: use hks or wks"
+        )
 
 
 def _pair(config: TrainConfig, step: int, number: int, n: int) -> tuple[int, int]:
@@ -308,9 +327,12 @@ def _names(config: TrainConfig, examples: Sequence[Example], step: int) -> str:
     return ", ".join(names)
 
 
-def _turned(example: Example, config: TrainConfig, draw: int, index: int) -> Example:
-    """The example turned at random; its operators are kept, which a turn hardly changes."""
-    if not (config.turn or config.tilt):
+def _varied(example: Example, config: TrainConfig, draw: int, index: int) -> Example:
+    """The example turned at random; its operators are kept, which a turn hardly changes.
+
+    A part is as it is alone, or about as large as on its whole and about in its place there.
+    """
+    if example.whole is None and not (config.turn or config.tilt):
         return example
     rng = np.random.default_rng([config.seed, draw, index])
     yaw, heading = np.deg2rad(rng.uniform(-config.turn, config.turn)), rng.uniform(0, 2 * np.pi)
@@ -318,8 +340,11 @@ def _turned(example: Example, config: TrainConfig, draw: int, index: int) -> Exa
     matrix = _rotation(np.array([np.cos(heading), 0, np.sin(heading)]), tilt) @ _rotation(
         np.array([0.0, 1.0, 0.0]), yaw
     )
-    points = example.operators.points @ matrix.T
-    return replace(example, operators=replace(example.operators, points=points))
+    operators = example.operators
+    if example.whole is not None and rng.random() < _ON_WHOLE:
+        factor = float(example.whole[0] * np.exp(_UNSURE * rng.standard_normal()))
+        operators = operators.placed(factor, example.whole[1:] + _UNSURE * rng.standard_normal(3))
+    return replace(example, operators=replace(operators, points=operators.points @ matrix.T))
 
 
 def _rotation(axis: Float[np.ndarray, " 3"], angle: float) -> Float[np.ndarray, "3 3"]:
@@ -354,8 +379,9 @@ def _validate(
     embeddings = [model.embed(example.operators) for example in validation]
     for i in range(len(validation) - 1):
         found = search.nearest(embeddings[i], embeddings[i + 1], similarity=config.model.similarity)
-        off = places[i] - places[i + 1][found]
-        errors.append(float(np.linalg.norm(off, axis=1).mean()))
+        off = np.linalg.norm(places[i] - places[i + 1][found], axis=1)
+        paired = cKDTree(places[i + 1]).query(places[i])[0] < _PARTNER
+        errors.append(float(off[paired].mean()))
     return float(np.mean(errors))
 
 
