@@ -81,6 +81,12 @@ class Raster:
                 column, row = self._pixel(places.reshape(-1, 3))
                 self._add(column, row, places[:, :, 2].ravel(), shown.reshape(-1, 3))
 
+    def depth_at(self, places: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, " n"]:
+        """How near the nearest thing drawn so far is where places are seen."""
+        column, row = np.clip(self._pixel(places), 0, np.array(self.size[::-1])[:, None] - 1)
+        depth: Float[np.ndarray, " n"] = self.depth[row * self.size[1] + column]
+        return depth
+
     def _pixel(self, places: Float[np.ndarray, "s 3"]) -> Int[np.ndarray, "2 s"]:
         """Column and row of places."""
         return np.floor((places[:, :2] - self.low) * self.scale).astype(np.int64).T
