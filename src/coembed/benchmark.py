@@ -388,7 +388,9 @@ def worst(
         pair = collection.members[i].shape, collection.members[j].shape
         truth = collection.truth(i, j)
         assert truth is not None
-        p2p, score = _answers(model, settings, one, other, truth, np.arange(len(pair[0].points)))
+        p2p, score = _answers(
+            model, settings, one, other, truth, np.arange(len(pair[0].points)), cache
+        )
         rows, _ = _sampled(collection, i, j, settings.samples)
         errors = table.errors[row, : len(rows)]
         judged = ~np.isnan(errors)
@@ -510,7 +512,9 @@ def _pair_errors(source: int, target: int) -> Float[np.ndarray, " s"]:
     start, wanted = _sampled(collection, source, target, settings.samples)
     truth = collection.truth(source, target)
     asked = np.concatenate([start, truth[0] if collection.parts else start[:0]])
-    found, score = _answers(_shared["model"], settings, one, other, truth, np.maximum(asked, 0))
+    found, score = _answers(
+        _shared["model"], settings, one, other, truth, np.maximum(asked, 0), _shared["cache"]
+    )
     ends, size = np.where(found < 0, -1, into[found])[: len(start)], _size(shape, target)
     judged, answered = (start >= 0) & (wanted >= 0), ends >= 0
 
@@ -553,6 +557,7 @@ def _answers(
     other: _Prepared,
     truth: Truth,
     rows: Int[np.ndarray, " s"],
+    cache: Path | None,
 ) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"] | None]:
     """Row of the target, or -1, for some rows of the source, and the score if there is one."""
     asked = one.there[rows]
@@ -561,7 +566,7 @@ def _answers(
     # the one place where pairs with a part are matched
     matches = matching.match(
         model, one.given, other.given, align=settings.align, refine=settings.refine,
-        coupled=settings.coupled, points=settings.points,
+        coupled=settings.coupled, points=settings.points, cache=cache,
     )  # fmt: skip
     found = matches.p2p[asked]
     return np.where(found < 0, -1, other.back[found]), matches.score[asked]

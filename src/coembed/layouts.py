@@ -359,9 +359,11 @@ def _rows_of_part(path: Path, part: Shape, whole: Shape, base: int) -> Int[np.nd
         rows = np.full(len(face), -1)
         rows[there] = faces[face[there], weights[there].argmax(axis=1)]
         if not there.any():
-            raise InputError(f"{path}: names faces that {whole.name} does not have")
+            raise InputError(f"{path}: names faces that {Path(whole.name).name} does not have")
     if len(rows) != len(part.points):
-        raise InputError(f"{path}: {len(rows)} lines; {part.name} has {len(part.points)} points")
+        raise InputError(
+            f"{path}: {len(rows)} lines; {Path(part.name).name} has {len(part.points)} points"
+        )
     return rows
 
 

@@ -130,4 +130,6 @@ def _cut(members: tuple[Member, ...], kind: str) -> Iterator[Member]:
         faces = shape.sound_faces[:, :: -1 if geometry.inside_out(shape) else 1]
         normals = vertex_normals(shape.points, faces)
         kept = cuts.kept(kind, shape.points[faces], shape.points, normals, rng)
+        if not kept.any():
+            raise InputError(f"{shape.name}: nothing of it is left by the cut {kind}")
         yield part_of(member, np.flatnonzero(kept), f"{member.name}_{kind}")
