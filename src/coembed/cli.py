@@ -870,7 +870,7 @@ def bench(
         facts |= {"points": points or "full"}
     facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
     if cut is not None:
-        facts["cut"] = cut
+        facts |= {"cut": cut, "cut_both": cut_both}
     facts |= table.summary()
     if out is not None:
         _write_results(out, facts, table, force)
