@@ -633,6 +633,9 @@ def test_a_part_is_judged_where_it_has_samples(twins, views, tiny_model, answere
     parts_given = [source for source, _, _ in answered_by_place]
     assert sorted(len(part.points) for part in parts_given) == [150, 150]
     assert all(settings["align"] == "auto" for _, _, settings in answered_by_place)
+    assert not any(settings["partial"] for _, _, settings in answered_by_place)
+    benchmark.bench(tiny_model, twins, Settings(partial=True), views=views)
+    assert all(settings["partial"] for _, _, settings in answered_by_place[2:])
 
 
 def test_of_a_whole_and_a_part_the_common_part_is_judged(
@@ -706,6 +709,10 @@ def test_settings_of_parts_that_make_no_sense(twins, tiny_model):
         Settings(cut="x")
     with pytest.raises(InputError, match="to cut both shapes of a pair, say how"):
         Settings(cut_both=True)
+    with pytest.raises(InputError, match="only the method coe matches parts as partial; got wks"):
+        Settings(method="wks", partial=True)
+    with pytest.raises(InputError, match="no shape is a part, so none can be matched as partial"):
+        benchmark.bench(tiny_model, twins, Settings(partial=True))
     with pytest.raises(InputError, match=r"pairs with a part are matched as .*got zoomout"):
         benchmark.bench(tiny_model, twins, Settings(cut="holes", refine="zoomout"))
 

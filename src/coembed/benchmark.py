@@ -91,6 +91,8 @@ class Settings:
     """One of `coembed.cuts.KINDS`: every source is cut like that, always in the same way."""
     cut_both: bool = False
     """Cut targets as well; errors are measured on the whole target."""
+    partial: bool = False
+    """Match pairs with a part as such, see `match`: rows without counterpart get no answer."""
 
     def __post_init__(self) -> None:
         for name, choice in (("method", METHODS), ("refine", REFINEMENTS)):
@@ -104,6 +106,8 @@ class Settings:
             raise InputError(f"samples must be 0 (all) or more; got {self.samples}")
         if self.cut and self.cut not in KINDS:
             raise InputError(f"cut must be one of {', '.join(KINDS)}; got {self.cut!r}")
+        if self.partial and self.method != "coe":
+            raise InputError(f"only the method coe matches parts as partial; got {self.method}")
         if self.cut_both and not self.cut:
             raise InputError("to cut both shapes of a pair, say how: one of " + ", ".join(KINDS))
 
@@ -342,6 +346,8 @@ def _collection(folder: Path, settings: Settings, shapes: slice, views: Path | N
         collection = parts.with_views(collection, views)
     if settings.cut:
         collection = parts.cut(collection, settings.cut, both=settings.cut_both)
+    if settings.partial and not collection.parts:
+        raise InputError(f"{folder}: no shape is a part, so none can be matched as partial")
     if collection.parts and settings.refine == "zoomout" and settings.method == "coe":
         raise InputError(
             f"pairs with a part are matched as match does it, with refine "
@@ -567,6 +573,7 @@ def _answers(
     matches = matching.match(
         model, one.given, other.given, align=settings.align, refine=settings.refine,
         coupled=settings.coupled, points=settings.points, cache=cache,
+        partial=settings.partial,
     )  # fmt: skip
     found = matches.p2p[asked]
     return np.where(found < 0, -1, other.back[found]), matches.score[asked]

@@ -798,6 +798,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @click.option("--cut", type=click.Choice(["views", "planes", "holes", "limbs"]),
               help="Cut every source; targets stay whole.")  # fmt: skip
 @click.option("--cut-both", is_flag=True, help="Cut the targets, too.")
+@click.option("--partial", is_flag=True, help="Match parts as parts: rows may get no answer.")
 @click.option(
     "--noise", default=0.0, show_default=True, help="Gaussian noise; 1: the shape's radius."
 )
@@ -827,10 +828,10 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @JSON
 def bench(
     folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str,
-    views: Path | None, cut: str | None, cut_both: bool, noise: float, thin: float, turn: float,
-    resample: int, contact: bool, samples: int, edges: bool, truth_base: str, align: str,
-    coupled: bool, points: int | None, cache: Path | None, jobs: int, out: Path | None,
-    report: Path | None, force: bool, as_json: bool,
+    views: Path | None, cut: str | None, cut_both: bool, partial: bool, noise: float, thin: float,
+    turn: float, resample: int, contact: bool, samples: int, edges: bool, truth_base: str,
+    align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
+    out: Path | None, report: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
 
@@ -853,6 +854,7 @@ def bench(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
         points=points, align=align, truth_base=int(truth_base), cut=cut or "", cut_both=cut_both,
+        partial=partial,
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -871,6 +873,8 @@ def bench(
     facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
     if cut is not None:
         facts |= {"cut": cut, "cut_both": cut_both}
+    if partial:
+        facts["partial"] = True
     facts |= table.summary()
     if out is not None:
         _write_results(out, facts, table, force)
