@@ -3,9 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.spatial import ConvexHull
+from scipy.spatial import ConvexHull, cKDTree
 
-from coembed import baselines, benchmark, evaluation, files, formats, matching
+from coembed import baselines, benchmark, evaluation, files, formats, layouts, matching, parts
 from coembed.benchmark import Settings, Table
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
@@ -576,3 +576,156 @@ def test_the_interval_comes_from_drawing_shapes():
     # drawn without the bad one: 0 (one draw in three); with it and one other only: 20
     assert found["mean_low_x100"] == 0
     assert 15 < found["mean_high_x100"] < 20 + 1e-9
+
+
+# ------------------------------------------------------------------ parts of shapes
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory):
+    """The first 150 rows of one in a view, and the last 150 of two in another."""
+    folder = tmp_path_factory.mktemp("views")
+    for name, rows in (("one", range(150)), ("two", range(110, 260))):
+        (folder / f"index_{name}_view_1.txt").write_text("\n".join(map(str, rows)))
+    return folder
+
+
+@pytest.fixture
+def answered_by_place(monkeypatch):
+    """Matches are the nearest points, as the shapes lie on each other; rows 0 to 29 get none."""
+    asked = []
+
+    def match(model, source, target, **settings):
+        asked.append((source, target, settings))
+        found = cKDTree(np.asarray(target.points)).query(np.asarray(source.points))[1]
+        found[:30] = -1
+        return Correspondence(found, np.linspace(0, 1, len(found)), len(target.points))
+
+    def embed(model, shape, **_):
+        return shape  # what is embedded need only have points here
+
+    monkeypatch.setattr(benchmark.matching, "match", match)
+    monkeypatch.setattr(benchmark, "embed", embed)
+    return asked
+
+
+def test_a_part_is_judged_where_it_has_samples(twins, views, tiny_model, answered_by_place):
+    found = benchmark.bench(tiny_model, twins, Settings(samples=0), views=views)
+    assert found.names == ("one", "two", "one_view_1", "two_view_1")
+    assert found.pairs.tolist() == [[3, 0], [2, 1]]
+    view = errors_of(found, 2, 1)
+    assert np.isinf(view[:30]).all()
+    np.testing.assert_allclose(view[30:150], 0, atol=1e-6)
+    assert np.isnan(view[150:]).all()
+    np.testing.assert_allclose(found.answered, 120 / 150)
+    np.testing.assert_allclose(found.means, 0, atol=1e-6)
+    summary = found.summary()
+    assert summary["answered"] == pytest.approx(0.8)
+    # rows without an answer are within no radius
+    assert summary["within_5"] == pytest.approx(0.8)
+    assert summary["mean_x100"] == pytest.approx(0, abs=1e-4)
+    # every row of a part has its counterpart in a whole shape
+    assert "common_iou" not in summary
+    assert np.isnan(found.common).all()
+    lines = found.lines().splitlines()
+    assert lines[0] == "source,target,mean_x100,answered,iou,auroc"
+    assert lines[1].startswith("two_view_1,one,0.0000,0.8000,,")
+    parts_given = [source for source, _, _ in answered_by_place]
+    assert sorted(len(part.points) for part in parts_given) == [150, 150]
+    assert all(settings["align"] == "auto" for _, _, settings in answered_by_place)
+    assert not any(settings["partial"] for _, _, settings in answered_by_place)
+    benchmark.bench(tiny_model, twins, Settings(partial=True), views=views)
+    assert all(settings["partial"] for _, _, settings in answered_by_place[2:])
+
+
+def test_of_a_whole_and_a_part_the_common_part_is_judged(
+    twins, views, tiny_model, answered_by_place, tmp_path
+):
+    path = tmp_path / "list.txt"
+    path.write_text("two, one_view_1\n")
+    found = benchmark.bench(tiny_model, twins, Settings(samples=0), pairs=path, views=views)
+    truth = files.read_vts(twins / "corres" / "two.vts")  # row of two for each row of one
+    seen, answered = np.arange(260) < 150, truth >= 30
+    score = np.linspace(0, 1, 260)[truth]
+    iou = (seen & answered).sum() / (seen | answered).sum()
+    higher = (score[seen][:, None] > score[~seen]).mean()
+    np.testing.assert_allclose(found.common, [[iou, higher]])
+    assert found.summary()["common_iou"] == pytest.approx(iou)
+    assert found.summary()["common_auroc"] == pytest.approx(higher)
+    assert found.lines().splitlines()[1].endswith(f"{iou:.4f},{higher:.4f}")
+    errors = found.errors[0]
+    assert (np.isnan(errors) == ~seen).all()
+    # measured on the whole of the part
+    np.testing.assert_allclose(errors[seen & answered], 0, atol=1e-6)
+    assert np.isinf(errors[seen & ~answered]).all()
+
+
+def test_a_cut_of_both_shapes_is_measured_on_the_whole_target(twins, tiny_model, answered_by_place):
+    settings = Settings(samples=0, cut="planes", cut_both=True)
+    found = benchmark.bench(tiny_model, twins, settings)
+    assert found.names == ("one_planes", "two_planes")
+    assert found.geodesics == "heat method on the mesh"
+    apart = found.errors[(found.pairs[:, 0] != found.pairs[:, 1])]
+    np.testing.assert_allclose(apart[np.isfinite(apart)], 0, atol=1e-6)
+    assert 0 < np.isnan(apart).mean() < 1
+    assert "all shapes are cut (planes)" in found.summary()["notes"]
+
+
+def test_parts_are_matched_as_match_does_it(twins, tiny_model, tmp_path):
+    settings = Settings(samples=0, cut="holes", refine="register", align="none")
+    found = benchmark.bench(tiny_model, twins, settings, cache=tmp_path / "cache", jobs=2)
+    assert found.pairs.tolist() == [[3, 0], [2, 1]]
+    collection = parts.cut(layouts.read_collection(twins), "holes")
+    source, target = collection.members[2].shape, collection.members[1].shape
+    one = matching.match(tiny_model, source, target, refine="register", align="none")
+    truth = collection.truth(2, 1)
+    pairs = np.stack(truth, axis=1)[truth[0] >= 0]
+    errors = evaluation.evaluate(one, target, pairs, samples=0)
+    row = errors_of(found, 2, 1)
+    np.testing.assert_allclose(row[truth[0] >= 0], errors.errors, atol=1e-5)
+    again = benchmark.bench(tiny_model, twins, settings, cache=tmp_path / "cache")
+    np.testing.assert_array_equal(again.errors, found.errors)
+    np.testing.assert_array_equal(again.common, found.common)
+    judged = benchmark.worst(tiny_model, twins, settings, found, n=1)[0]
+    assert len(judged.matches.p2p) == len(judged.source.points) < 260
+    assert len(judged.target.points) == 260
+    assert len(judged.errors.rows) == len(judged.source.points)
+
+
+@pytest.mark.parametrize("method", ["spectral", "wks", "cqhb-gt"])
+def test_methods_without_a_network_judge_parts_too(twins, tiny_model, method):
+    if method.startswith("cqhb"):
+        pytest.importorskip("pymanopt")
+    settings = Settings(method=method, samples=0, cut="holes", cut_both=True)
+    found = benchmark.bench(tiny_model, twins, settings)
+    assert found.answered.min() == 1
+    apart = found.pairs[:, 0] != found.pairs[:, 1]
+    assert (found.common[apart, 0] < 1).all()
+    assert np.isnan(found.common[:, 1]).all()  # there is no score
+
+
+def test_settings_of_parts_that_make_no_sense(twins, tiny_model):
+    with pytest.raises(InputError, match="cut must be one of views, planes, holes, limbs; got 'x'"):
+        Settings(cut="x")
+    with pytest.raises(InputError, match="to cut both shapes of a pair, say how"):
+        Settings(cut_both=True)
+    with pytest.raises(InputError, match="only the method coe matches parts as partial; got wks"):
+        Settings(method="wks", partial=True)
+    with pytest.raises(InputError, match="no shape is a part, so none can be matched as partial"):
+        benchmark.bench(tiny_model, twins, Settings(partial=True))
+    with pytest.raises(InputError, match=r"pairs with a part are matched as .*got zoomout"):
+        benchmark.bench(tiny_model, twins, Settings(cut="holes", refine="zoomout"))
+
+
+def test_a_table_without_an_answer():
+    table = Table(
+        ("a", "b"), np.array([[0, 1], [1, 0]]), np.full((2, 3), np.inf), None, "by hand", (1.0, 1.0)
+    )
+    assert table.answered.tolist() == [0, 0]
+    with pytest.raises(InputError, match="no pair of two different shapes has a single answer"):
+        table.summary()
+    some = replace(table, errors=np.array([[np.inf] * 3, [0.1, 0.3, np.inf]])).summary()
+    assert some["mean_x100"] == some["worst_pair_x100"] == pytest.approx(20)
+    assert some["pairs"] == 2
+    assert some["answered"] == pytest.approx(1 / 3)
+    assert some["within_10"] == pytest.approx(1 / 6)

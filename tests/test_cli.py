@@ -334,7 +334,9 @@ def test_bench_options_reach_the_benchmark(call, folder, tmp_path, monkeypatch):
     assert settings == Settings("hks", "zoomout", False, 5, True, disturbance)
     report = more.pop("report")
     assert callable(report)
-    assert more == {"shapes": slice(1, 9), "pairs": 3, "cache": tmp_path / "c", "jobs": 2}
+    assert more == {
+        "shapes": slice(1, 9), "pairs": 3, "views": None, "cache": tmp_path / "c", "jobs": 2,
+    }  # fmt: skip
     call(*words, "--coupled", "--pairs", "listed", "--points", "5k")
     assert asked[1][1] == Settings(coupled=True, points=5000)
     assert asked[1][2]["pairs"] == "listed"
@@ -342,6 +344,27 @@ def test_bench_options_reach_the_benchmark(call, folder, tmp_path, monkeypatch):
     assert asked[2][1] == Settings()
     assert asked[2][2]["pairs"] == "all"
     assert asked[2][2]["shapes"] == slice(None)
+    (tmp_path / "list.txt").write_text("a,b\n")
+    call(*words, "--views", tmp_path, "--pairs", tmp_path / "list.txt")
+    assert (asked[3][2]["views"], asked[3][2]["pairs"]) == (tmp_path, tmp_path / "list.txt")
+    call(*words, "--cut", "limbs", "--cut-both")
+    assert asked[4][1] == Settings(cut="limbs", cut_both=True)
+
+
+def test_bench_of_parts_says_what_was_cut_and_what_was_answered(call, tmp_path):
+    code, printed, err = call(
+        "bench", ".", "--weights", "tiny.safetensors", "--samples", 20, "--cut", "holes",
+        "--cut-both", "--align", "none", "--out", tmp_path / "out",
+        "--report", tmp_path / "page.html", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    facts = json.loads(printed)
+    assert (facts["cut"], facts["cut_both"], facts["answered"]) == ("holes", True, 1)
+    assert 0.25 < facts["common_iou"] < 1
+    assert 0 <= facts["common_auroc"] <= 1
+    lines = (tmp_path / "out" / "pairs.csv").read_text().splitlines()
+    assert lines[0] == "source,target,mean_x100,answered,iou,auroc"
+    assert "_holes to " in (tmp_path / "page.html").read_text()
 
 
 def test_bench_prints_one_object_that_says_what_was_done(call, tmp_path):

@@ -124,3 +124,20 @@ def test_a_cloud_is_judged_by_the_cloud(sphere):
     assert found.method == "heat method on the point cloud"
     assert found.mean == pytest.approx(0, abs=1e-6)
     assert geometry.geodesics_method(sphere) == found.method
+
+
+def test_overlap_of_two_sets_by_hand():
+    one, other = np.array([True, True, False, False]), np.array([False, True, True, False])
+    assert evaluation.overlap(one, other) == pytest.approx(1 / 3)
+    assert evaluation.overlap(one, one) == 1
+    assert evaluation.overlap(one, ~one) == 0
+    assert evaluation.overlap(np.zeros(3, bool), np.zeros(3, bool)) == 1
+
+
+def test_auroc_by_hand():
+    true = np.array([True, True, False, False])
+    assert evaluation.auroc(np.array([0.9, 0.8, 0.3, 0.1]), true) == 1
+    assert evaluation.auroc(np.array([0.1, 0.3, 0.8, 0.9]), true) == 0
+    assert evaluation.auroc(np.array([0.9, 0.2, 0.3, 0.1]), true) == pytest.approx(3 / 4)
+    assert evaluation.auroc(np.full(4, 0.5), true) == pytest.approx(1 / 2)
+    assert np.isnan(evaluation.auroc(np.full(2, 0.5), np.array([True, True])))

@@ -54,6 +54,7 @@ ORDER = [
     "baselines",
     "disturbances",
     "layouts",
+    "parts",
     "benchmark",
     "charts",
     "transfer",

@@ -330,3 +330,160 @@ def test_a_list_of_pairs_beside_the_shapes_is_no_shape(tmp_path):
         )
     (tmp_path / "pairs.txt").write_text("cat0,cat1\n")
     assert layouts.read_collection(tmp_path).pairs("listed").tolist() == [[0, 1]]
+
+
+# ------------------------------------------------------------- parts, and what they lead to
+
+
+def write_map(folder, name, rows, inner="corres"):
+    (folder / inner).mkdir(exist_ok=True)
+    (folder / inner / f"{name}.map").write_text("\n".join(map(str, rows)) + "\n")
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Two parts of 10 and 12 points that lead to a whole one of 30, as in PFARM."""
+    for name, n in (("cut-1--19-tr_2", 10), ("cut-2--michael5", 12), ("smpl-base_neutro", 30)):
+        write_shape(tmp_path, name, n)
+    write_map(tmp_path, "cut-1--19-tr_2_smpl-base_neutro", range(20, 30))
+    write_map(tmp_path, "cut-2--michael5_smpl-base_neutro", [*range(11), -1])
+    return tmp_path
+
+
+def test_parts_lead_to_a_whole_by_maps(mapped):
+    found = layouts.read_collection(mapped)
+    assert [member.name for member in found.members if member.part] == [
+        "cut-1--19-tr_2", "cut-2--michael5",
+    ]  # fmt: skip
+    assert found.pairs().tolist() == [[0, 2], [1, 2]]
+    source, target = found.truth(0, 2)
+    assert (source.tolist(), target.tolist()) == (list(range(10)), list(range(20, 30)))
+    source, target = found.truth(1, 2)
+    assert (source.tolist(), target.tolist()) == (list(range(12)), [*range(11), -1])
+    assert found.truth(0, 1) is None
+    # the other way only what a part leads to is known
+    source, target = found.truth(2, 1)
+    assert (source.tolist(), target.tolist()) == ([*range(11), -1], list(range(12)))
+    assert found.notes == ("truth: a map leads from each part, rows counted from 0",)
+    second = layouts.read_collection(mapped, chosen=slice(1, 2))
+    assert [member.name for member in second.members] == ["cut-2--michael5", "smpl-base_neutro"]
+
+
+def test_maps_may_lie_in_maps_and_shapes_in_shapes(mapped):
+    """As DPFM has SHREC'16: shapes/cuts-cat1.off, maps/cuts-cat1_cuts-cat.map."""
+    (mapped / "off").rename(mapped / "shapes")
+    (mapped / "corres").rename(mapped / "maps")
+    write_shape(mapped, "rest", 30)
+    (mapped / "off" / "rest.ply").rename(mapped / "shapes" / "rest.ply")
+    (mapped / "off").rmdir()
+    found = layouts.read_collection(mapped)
+    assert found.pairs().tolist() == [[0, 2], [1, 2]]
+    assert "1 of 4 shapes have no truth" in found.notes
+
+
+def test_parts_may_lead_to_parts(tmp_path):
+    """As in CP2P: maps both ways, -1 where there is no counterpart."""
+    for name in ("one", "other"):
+        write_shape(tmp_path, name, 20)
+    write_map(tmp_path, "one_other", [*range(10, 20), *[-1] * 10])
+    write_map(tmp_path, "other_one", [*[-1] * 10, *range(10)])
+    found = layouts.read_collection(tmp_path)
+    assert all(member.part for member in found.members)
+    assert found.pairs().tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert found.truth(1, 0)[1].tolist() == [*[-1] * 10, *range(10)]
+
+
+def test_maps_that_disagree_with_the_shapes(mapped):
+    name = "cut-1--19-tr_2_smpl-base_neutro"
+    for rows, message in (
+        (range(9), rf"{name}\.map: 9 lines; cut-1--19-tr_2\.ply has 10 points"),
+        ([*range(9), 30], r"line 10 names row 30; smpl-base_neutro\.ply has rows 0 to 29$"),
+        ([-2, *range(9)], "line 1 names row -2"),
+        (range(21, 31), "line 10 names row 30"),
+    ):
+        write_map(mapped, name, rows)
+        with pytest.raises(InputError, match=message):
+            layouts.read_collection(mapped)
+    (mapped / "corres" / f"{name}.map").rename(mapped / "corres" / "cut-9_smpl-base_neutro.map")
+    with pytest.raises(InputError, match=r"cut-9_smpl.*must be called PART_WHOLE\.map"):
+        layouts.read_collection(mapped)
+    (mapped / "corres" / "cut-9_smpl-base_neutro.map").write_text("")
+    (mapped / "corres" / "cut-9_smpl-base_neutro.map").rename(mapped / "corres" / f"{name}.map")
+    with pytest.raises(FileFormatError, match="the file is empty"):
+        layouts.read_collection(mapped)
+
+
+@pytest.fixture
+def shrec16(tmp_path):
+    """Two cuts of a cat and one of a dog, as their authors lay them out."""
+    faces = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    (tmp_path / "null").mkdir()
+    (tmp_path / "cuts").mkdir()
+    for path, n in (("null/cat", 30), ("null/dog", 25), ("null/wolf", 20)):
+        points = np.random.default_rng(n).normal(size=(n, 3))
+        formats.write(tmp_path / f"{path}.ply", Shape(points, faces))
+    for name, lines in (
+        ("cuts_cat_shape_1", ["1 0.2 0.5 0.3", "3 1 0 0"]),
+        ("cuts_cat_shape_2", ["2 0 0 1", "9 1 0 0", "2 0.4 0.35 0.25"]),
+        ("cuts_dog_shape_1", ["1 0 1 0", "2 0 1 0"]),
+    ):
+        points = np.random.default_rng(1).normal(size=(len(lines), 3))
+        formats.write(tmp_path / "cuts" / f"{name}.ply", Shape(points))
+        (tmp_path / "cuts" / f"{name}.baryc_gt").write_text("\n".join(lines))
+    return tmp_path
+
+
+def test_cuts_lead_to_null_shapes_by_faces_and_weights(shrec16):
+    found = layouts.read_collection(shrec16 / "cuts")
+    names = [member.name for member in found.members]
+    assert names == ["cuts_cat_shape_1", "cuts_cat_shape_2", "cuts_dog_shape_1", "cat", "dog"]
+    assert [member.part for member in found.members] == [True] * 3 + [False] * 2
+    assert found.pairs().tolist() == [[0, 3], [1, 3], [2, 4]]
+    source, target = found.truth(0, 3)
+    assert (source.tolist(), target.tolist()) == ([0, 1], [1, 6])
+    # a face that the shape has lost since then: nothing is known of that row
+    source, target = found.truth(1, 3)
+    assert (source.tolist(), target.tolist()) == ([0, 2], [5, 3])
+    assert "truth: each part leads to a shape of" in found.notes[-1]
+
+
+def test_cuts_lead_to_null_shapes_row_by_row(shrec16):
+    """As the community keeps them now: off/ and corres/NAME.vts, counted from 1."""
+    for folder in ("cuts", "null"):
+        (shrec16 / folder / "off").mkdir()
+        for path in (shrec16 / folder).glob("*.ply"):
+            path.rename(shrec16 / folder / "off" / path.name)
+    for path in (shrec16 / "cuts").glob("*.baryc_gt"):
+        path.unlink()
+    write_rows(shrec16 / "cuts", "cuts_cat_shape_1", [28, 29])
+    write_rows(shrec16 / "cuts", "cuts_dog_shape_1", [24, 0])
+    found = layouts.read_collection(shrec16 / "cuts")
+    assert found.truth(0, 2)[1].tolist() == [28, 29]
+    assert found.truth(1, 3)[1].tolist() == [24, 0]
+    assert "1 of 3 shapes have no truth" in found.notes
+    write_rows(shrec16 / "cuts", "cuts_dog_shape_1", [24, 25])
+    with pytest.raises(InputError, match=r"dog_shape_1\.vts: line 2 names row 26; dog\.ply has"):
+        layouts.read_collection(shrec16 / "cuts")
+    write_rows(shrec16 / "cuts", "cuts_dog_shape_1", [24])
+    with pytest.raises(InputError, match=r"dog_shape_1\.vts: 1 lines; .* has 2 points"):
+        layouts.read_collection(shrec16 / "cuts")
+
+
+def test_cuts_that_disagree_with_null_shapes(shrec16):
+    with pytest.raises(InputError, match=r"holds whole shapes in null .* such as .*cuts"):
+        layouts.read_collection(shrec16)
+    path = shrec16 / "cuts" / "cuts_dog_shape_1.baryc_gt"
+    for content, message in (
+        ("1 0 1 0\n", r"dog_shape_1\.baryc_gt: 1 lines; .* has 2 points"),
+        ("8 0 1 0\n9 0 1 0\n", r"baryc_gt: names faces that dog\.ply does not have"),
+        ("1 0 1\n1 0 1\n", r"baryc_gt: expected a face, counted from 1, and three weights"),
+        ("0 0 1 0\n1 0 1 0\n", r"baryc_gt: expected a face, counted from 1, and three weights"),
+        ("one 0 1 0\n", r"baryc_gt: expected a face and three weights per line \("),
+    ):
+        path.write_text(content)
+        with pytest.raises(InputError, match=message):
+            layouts.read_collection(shrec16 / "cuts")
+    path.write_text("1 0 1 0\n1 0 1 0\n")
+    (shrec16 / "null" / "dog.ply").unlink()
+    with pytest.raises(InputError, match=r"cuts_dog_shape_1\.ply: its name must hold that of one"):
+        layouts.read_collection(shrec16 / "cuts")

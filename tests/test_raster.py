@@ -75,3 +75,19 @@ def test_shares_sum_to_one():
         assert len(shares) == (n + 1) * (n + 2) // 2
         np.testing.assert_allclose(shares.sum(axis=1), 1)
         assert shares.min() >= 0
+
+
+def test_depth_is_that_of_the_nearest_thing_drawn():
+    raster = canvas()
+    for depth in (1.0, 3.0, 2.0):
+        raster.triangles(*triangle(depth, RED))
+    places = np.array([[0.3, 0.3, 0.0], [0.3, 0.3, 9.0], [0.7, 0.7, 0.0], [1.9, 0.9, 0.0]])
+    np.testing.assert_allclose(raster.depth_at(places), [3, 3, -np.inf, -np.inf])
+
+
+def test_depth_beyond_the_picture_is_that_at_its_border():
+    raster = canvas()
+    square = np.array([[0, 0, 4.0], [1, 0, 4.0], [1, 1, 4.0], [0, 1, 4.0]])
+    raster.triangles(square, np.tile(RED, (4, 1)), np.array([[0, 1, 2], [0, 2, 3]]))
+    places = np.array([[-5, 0.5, 0], [0.5, -5, 0], [0.5, 5, 0], [5, 0.5, 0.0]])
+    np.testing.assert_allclose(raster.depth_at(places), [4, 4, 4, -np.inf])

@@ -2,6 +2,7 @@
 
 Each shape is embedded once; distances are found (and cached) for one target at a time; what is
 kept is one error per pair and sample. With a cache a run that was cut off goes on where it was.
+Where there are parts of shapes, each pair is matched by itself, as `match` does it.
 """
 
 import hashlib
@@ -19,18 +20,30 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from coembed import baselines, descriptors, disturbances, evaluation, files, functional, geometry
-from coembed.annotations import Float, Int
+from coembed import (
+    baselines,
+    descriptors,
+    disturbances,
+    evaluation,
+    files,
+    functional,
+    geometry,
+    layouts,
+    matching,
+    parts,
+)  # fmt: skip
+from coembed.annotations import Bool, Float, Int
+from coembed.cuts import KINDS
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
 from coembed.evaluation import GeodesicErrors
 from coembed.functional import Basis
-from coembed.layouts import Collection, Truth, read_collection
+from coembed.layouts import Collection, Member, Truth
 from coembed.matching import POINTS, embed
 from coembed.model import CoupledEmbedding
 from coembed.registration import Surface, register
 from coembed.search import nearest
-from coembed.shapes import Correspondence, Shape
+from coembed.shapes import Correspondence, Embedding, Shape
 
 __all__ = ["METHODS", "REFINEMENTS", "Judged", "Settings", "Table", "bench", "worst"]
 
@@ -44,9 +57,12 @@ REFINEMENTS = ("none", "register", "spectral", "zoomout")
 _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "evaluation", "alignment", "functional", "registration", "matching", "baselines",
-    "disturbances", "layouts", "benchmark",
+    "model", "raster", "cuts", "evaluation", "alignment", "functional", "registration", "trust",
+    "matching", "baselines", "disturbances", "layouts", "parts", "benchmark",
 )  # fmt: skip
+
+
+_HEAD = 3  # numbers of a pair before its errors
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,12 @@ class Settings:
     """How each shape is turned for the network, see `embed`."""
     truth_base: int = 1
     """What the files of truth call the first row."""
+    cut: str = ""
+    """One of `coembed.cuts.KINDS`: every source is cut like that, always in the same way."""
+    cut_both: bool = False
+    """Cut targets as well; errors are measured on the whole target."""
+    partial: bool = False
+    """Match pairs with a part as such, see `match`: rows without counterpart get no answer."""
 
     def __post_init__(self) -> None:
         for name, choice in (("method", METHODS), ("refine", REFINEMENTS)):
@@ -82,6 +104,12 @@ class Settings:
             raise InputError(f"only the method coe can be coupled or registered; got {self.method}")
         if self.samples < 0:
             raise InputError(f"samples must be 0 (all) or more; got {self.samples}")
+        if self.cut and self.cut not in KINDS:
+            raise InputError(f"cut must be one of {', '.join(KINDS)}; got {self.cut!r}")
+        if self.partial and self.method != "coe":
+            raise InputError(f"only the method coe matches parts as partial; got {self.method}")
+        if self.cut_both and not self.cut:
+            raise InputError("to cut both shapes of a pair, say how: one of " + ", ".join(KINDS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +124,8 @@ class Table:
         Source and target of each pair, target by target; self pairs among them if every pair was
         asked for.
     errors
-        One row a pair, one column a truth sample; NaN where a pair has fewer samples.
+        One row a pair, one column a truth sample; NaN where a pair has fewer samples, infinite
+        where the map has no answer.
     flipped
         Share of samples that lie nearer to the mirrored truth than to the truth, and more than
         0.15 from the truth, self pairs left out; None without ``.sym.vts``.
@@ -109,6 +138,9 @@ class Table:
         Most memory of any process, 10^6 bytes.
     notes
         How the folder was understood.
+    common
+        For each pair how well it was found which rows of the source have a counterpart: IoU of
+        those that have and those that were answered, AUROC of the score. NaN where all have one.
     """
 
     names: tuple[str, ...]
@@ -119,22 +151,40 @@ class Table:
     seconds: tuple[float, float]
     peak_mb: float = 0.0
     notes: tuple[str, ...] = ()
+    common: Float[np.ndarray, "p 2"] | None = None
 
     @property
     def apart(self) -> Float[np.ndarray, "q s"]:
         """Errors of the pairs of two different shapes."""
         return self.errors[self.pairs[:, 0] != self.pairs[:, 1]]
 
+    @property
+    def means(self) -> Float[np.ndarray, " p"]:
+        """Mean error of the answered samples of each pair; NaN if there are none."""
+        return _mean_of(self.errors, np.isfinite(self.errors))
+
+    @property
+    def answered(self) -> Float[np.ndarray, " p"]:
+        """Share of each pair's samples that have an answer."""
+        return _mean_of(np.isfinite(self.errors).astype(float), ~np.isnan(self.errors))
+
     def summary(self) -> dict[str, float | int | str]:
-        """The table's numbers, by name; means and medians x 100, self pairs left out."""
+        """The table's numbers, by name; means and medians x 100, self pairs left out.
+
+        Samples without an answer count in no mean, and are within no radius.
+        """
         apart = self.pairs[:, 0] != self.pairs[:, 1]
-        means = np.nanmean(self.errors, axis=1)
-        low, high = self._interval(self.pairs[apart], means[apart])
-        errors = self.apart[np.isfinite(self.apart)]
+        some = np.isfinite(self.means)
+        if not some[apart].any():
+            raise InputError("no pair of two different shapes has a single answer")
+        means, pairs = self.means[some], self.pairs[some]
+        apart = pairs[:, 0] != pairs[:, 1]
+        low, high = self._interval(pairs[apart], means[apart])
+        errors = self.apart[~np.isnan(self.apart)]
         result: dict[str, float | int | str] = {
             "divided_by": evaluation.NORMALISER,
             "shapes": len(self.names),
-            "pairs": int(apart.sum()),
+            "pairs": len(self.apart),
             "samples": self.errors.shape[1],
             "mean_x100": 100 * float(means[apart].mean()),
             "mean_low_x100": 100 * low,
@@ -154,6 +204,7 @@ class Table:
             result["peak_mb"] = round(self.peak_mb)
         if apart.all():
             del result["mean_with_self_pairs_x100"]
+        result |= self._partial()
         if self.flipped is not None:
             result["flipped"] = self.flipped
         if self.notes:
@@ -161,11 +212,31 @@ class Table:
         return result
 
     def lines(self) -> str:
-        """Mean error of each pair as CSV: source, target, mean x 100."""
-        rows = ["source,target,mean_x100"]
-        for (i, j), mean in zip(self.pairs, np.nanmean(self.errors, axis=1), strict=True):
-            rows.append(f"{self.names[i]},{self.names[j]},{100 * mean:.4f}")
+        """Mean error of each pair as CSV: source, target, mean x 100.
+
+        Where rows may have no counterpart there are further columns: the share of samples that
+        were answered, IoU and AUROC of `common`.
+        """
+        partial = bool(self._partial())
+        rows = ["source,target,mean_x100" + partial * ",answered,iou,auroc"]
+        common = np.full((len(self.pairs), 2), np.nan) if self.common is None else self.common
+        numbers = np.column_stack([100 * self.means, self.answered, common])
+        for (i, j), some in zip(self.pairs, numbers[:, : 4 if partial else 1], strict=True):
+            written = ("" if np.isnan(one) else f"{one:.4f}" for one in some)
+            rows.append(",".join([self.names[i], self.names[j], *written]))
         return "\n".join(rows) + "\n"
+
+    def _partial(self) -> dict[str, float | int | str]:
+        """The numbers that parts of shapes have; none if every sample of whole ones is answered."""
+        apart = self.pairs[:, 0] != self.pairs[:, 1]
+        if self.common is None and self.answered.min() == 1:
+            return {}
+        result: dict[str, float | int | str] = {"answered": float(self.answered[apart].mean())}
+        common = np.empty((0, 2)) if self.common is None else self.common[apart]
+        for name, column in zip(("common_iou", "common_auroc"), common.T, strict=True):
+            if np.isfinite(column).any():
+                result[name] = float(np.nanmean(column))
+        return result
 
     def _interval(
         self, pairs: Int[np.ndarray, "p 2"], means: Float[np.ndarray, " p"], rounds: int = 1000
@@ -183,13 +254,23 @@ class Table:
         return float(low), float(high)
 
 
+def _mean_of(
+    values: Float[np.ndarray, "p s"], chosen: Bool[np.ndarray, "p s"]
+) -> Float[np.ndarray, " p"]:
+    """Mean of the chosen values of each row; NaN if there are none."""
+    count = chosen.sum(axis=1)
+    total = np.where(chosen, values, 0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
 def bench(
     model: CoupledEmbedding,
     folder: Path,
     settings: Settings | None = None,
     *,
     shapes: slice = slice(None),
-    pairs: str | int = "all",
+    pairs: str | int | Path = "all",
+    views: Path | None = None,
     cache: Path | None = None,
     jobs: int = 1,
     report: Callable[[str, int, int], None] = lambda *_: None,
@@ -203,7 +284,10 @@ def bench(
     shapes
         Which of the sorted shapes that have truth, for example the usual test split.
     pairs
-        ``"all"`` ordered ones, those ``"listed"`` in ``pairs.txt``, or so many drawn at random.
+        ``"all"`` ordered ones, those ``"listed"`` in ``pairs.txt`` or in a file of this form, or so
+        many drawn at random. Where there are parts: of each part with each whole shape.
+    views
+        Folder of views of the shapes, see `coembed.parts.with_views`.
     cache
         Folder for operators, geodesics and finished targets.
     jobs
@@ -219,11 +303,13 @@ def bench(
     settings = settings or Settings()
     if settings.coupled:
         model.check_coupled()
-    collection = read_collection(folder, chosen=shapes, base=settings.truth_base)
-    chosen = collection.pairs(pairs)
+    collection = _collection(folder, settings, shapes, views)
+    if isinstance(pairs, Path):
+        collection = layouts.with_pairs(collection, pairs)
+    chosen = collection.pairs("listed" if isinstance(pairs, Path) else pairs)
     used = np.unique(chosen).tolist()
     started = time.perf_counter()
-    tasks = [(model, settings, collection.members[i].shape, i, cache) for i in used]
+    tasks = [(model, settings, collection.members[i], i, collection.parts, cache) for i in used]
     prepared = _run(_prepared, tasks, jobs, lambda done: report("embed", done, len(used)))
     known = dict(zip(used, prepared, strict=True))
     per_shape = (time.perf_counter() - started) / len(used)
@@ -242,13 +328,32 @@ def bench(
     # the results come target by target
     order = np.argsort(chosen[:, 1], kind="stable")
     apart = chosen[order, 0] != chosen[order, 1]
-    share = float(np.average(table[apart, 0], weights=np.isfinite(table[apart, 1:]).sum(axis=1)))
-    method_of = geometry.geodesics_method(collection.members[0].shape, edges=settings.edges)
+    answers = np.isfinite(table[apart, _HEAD:]).sum(axis=1)
+    share = float(np.average(table[apart, 0], weights=answers)) if answers.any() else np.nan
+    measured = collection.members[targets[0]].measured[0]
     names = tuple(member.name for member in collection.members)
     return Table(
-        names, chosen[order], table[:, 1:], None if np.isnan(share) else share, method_of, seconds,
-        _peak_mb(), collection.notes,
+        names, chosen[order], table[:, _HEAD:], None if np.isnan(share) else share,
+        geometry.geodesics_method(measured, edges=settings.edges), seconds, _peak_mb(),
+        collection.notes, table[:, 1:_HEAD] if collection.parts else None,
     )  # fmt: skip
+
+
+def _collection(folder: Path, settings: Settings, shapes: slice, views: Path | None) -> Collection:
+    """The shapes of a folder and their parts."""
+    collection = layouts.read_collection(folder, chosen=shapes, base=settings.truth_base)
+    if views is not None:
+        collection = parts.with_views(collection, views)
+    if settings.cut:
+        collection = parts.cut(collection, settings.cut, both=settings.cut_both)
+    if settings.partial and not collection.parts:
+        raise InputError(f"{folder}: no shape is a part, so none can be matched as partial")
+    if collection.parts and settings.refine == "zoomout" and settings.method == "coe":
+        raise InputError(
+            f"pairs with a part are matched as match does it, with refine "
+            f"{', '.join(matching.REFINEMENTS)}; got zoomout"
+        )
+    return collection
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,30 +374,37 @@ def worst(
     *,
     n: int,
     shapes: slice = slice(None),
+    views: Path | None = None,
     cache: Path | None = None,
 ) -> list[Judged]:
     """The pairs of a finished table with the largest mean errors, matched once more.
 
     Arguments are those of `bench`, which keeps errors only; self pairs are left out.
     """
-    collection = read_collection(folder, chosen=shapes, base=settings.truth_base)
-    means = np.nanmean(table.errors, axis=1)
+    collection = _collection(folder, settings, shapes, views)
+    means = np.nan_to_num(table.means, nan=-np.inf)
     means[table.pairs[:, 0] == table.pairs[:, 1]] = -np.inf
     found = []
     for row in np.argsort(-means, kind="stable")[: min(n, int(np.isfinite(means).sum()))].tolist():
         i, j = table.pairs[row].tolist()
-        pair = collection.members[i].shape, collection.members[j].shape
         one, other = (
-            _prepared(model, settings, shape, k, cache)
-            for shape, k in zip(pair, (i, j), strict=True)
+            _prepared(model, settings, collection.members[k], k, collection.parts, cache)
+            for k in (i, j)
         )
+        pair = collection.members[i].shape, collection.members[j].shape
         truth = collection.truth(i, j)
         assert truth is not None
-        p2p = other.back[_matched(model, settings, one, other, truth, one.there)]
+        p2p, score = _answers(
+            model, settings, one, other, truth, np.arange(len(pair[0].points)), cache
+        )
         rows, _ = _sampled(collection, i, j, settings.samples)
-        errors = GeodesicErrors(rows, table.errors[row, : len(rows)], table.geodesics)
-        matches = Correspondence(p2p, np.ones(len(p2p)), len(pair[1].points))
-        found.append(Judged(*pair, matches, errors))
+        errors = table.errors[row, : len(rows)]
+        judged = ~np.isnan(errors)
+        matches = Correspondence(
+            p2p, np.ones(len(p2p)) if score is None else score, len(pair[1].points)
+        )
+        errors_of = GeodesicErrors(rows[judged], errors[judged], table.geodesics)
+        found.append(Judged(*pair, matches, errors_of))
     return found
 
 
@@ -308,6 +420,8 @@ class _Prepared:
     surface: Surface | None
     mesh: Any
     digest: str
+    given: Shape | Embedding | None = None
+    """What `match` is given, where pairs are matched by themselves."""
 
 
 _shared: dict[str, Any] = {}
@@ -315,8 +429,14 @@ _shared: dict[str, Any] = {}
 
 
 def _prepared(
-    model: CoupledEmbedding, settings: Settings, shape: Shape, index: int, cache: Path | None
+    model: CoupledEmbedding,
+    settings: Settings,
+    member: Member,
+    index: int,
+    by_pairs: bool,
+    cache: Path | None,
 ) -> _Prepared:
+    shape = member.shape
     disturbed = disturbances.disturb(shape, settings.disturbance, seed=index)
     hard, method = disturbed.shape, settings.method
     if hard.unusable:
@@ -325,8 +445,14 @@ def _prepared(
     spectral = settings.refine in ("spectral", "zoomout")
     modes = functional.MODES if spectral else _COUPLED_MODES
     basis = _basis(hard, modes, cache) if spectral or method.startswith("cqhb") else None
-    surface = None
-    if method == "coe":
+    surface: Surface | None = None
+    given: Shape | Embedding | None = None
+    if method == "coe" and by_pairs:
+        given = hard  # a part may have to be turned as its target stands
+        features = np.empty((len(hard.points), 0))
+        if not member.part:
+            given = embed(model, hard, align=settings.align, points=settings.points, cache=cache)
+    elif method == "coe":
         embedding = embed(model, hard, align=settings.align, points=settings.points, cache=cache)
         features = np.asarray(embedding)
         if settings.refine == "register":
@@ -345,8 +471,9 @@ def _prepared(
         digest.update(one.points.tobytes() + (b"" if one.faces is None else one.faces.tobytes()))
     mesh = baselines.pyfm_mesh(hard) if method == "pyfm-wks" else None
     return _Prepared(
-        hard, disturbed.there, disturbed.back, features, basis, surface, mesh, digest.hexdigest()
-    )
+        hard, disturbed.there, disturbed.back, features, basis, surface, mesh, digest.hexdigest(),
+        given,
+    )  # fmt: skip
 
 
 def _basis(shape: Shape, modes: int, cache: Path | None) -> Basis:
@@ -357,7 +484,7 @@ def _basis(shape: Shape, modes: int, cache: Path | None) -> Basis:
 
 
 def _judged(target: int, sources: list[int]) -> Float[np.ndarray, "p s"]:
-    """For every source of one target the share of flips (or NaN) and its errors; kept for later."""
+    """For every source of one target its numbers and its errors; kept for later."""
     path = None
     if _shared["cache"] is not None:
         path = _shared["cache"] / f"{_key(target, sources)}.errors.npy"
@@ -384,24 +511,72 @@ def _key(target: int, sources: list[int]) -> str:
 
 
 def _pair_errors(source: int, target: int) -> Float[np.ndarray, " s"]:
-    """Share of flips (NaN where it is not known), then the errors."""
+    """Share of flips, IoU and AUROC of the common part (NaN where not known), then the errors."""
     settings, known, collection = (_shared[key] for key in ("settings", "known", "collection"))
     one, other = known[source], known[target]
-    shape = collection.members[target].shape
+    shape, into = collection.members[target].measured
     start, wanted = _sampled(collection, source, target, settings.samples)
     truth = collection.truth(source, target)
-    found = _matched(_shared["model"], settings, one, other, truth, one.there[start])
-    ends, size = other.back[found], _size(target)
+    asked = np.concatenate([start, truth[0] if collection.parts else start[:0]])
+    found, score = _answers(
+        _shared["model"], settings, one, other, truth, np.maximum(asked, 0), _shared["cache"]
+    )
+    ends, size = np.where(found < 0, -1, into[found])[: len(start)], _size(shape, target)
+    judged, answered = (start >= 0) & (wanted >= 0), ends >= 0
 
     def away(rows: Int[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
-        far = _geodesics(shape, rows, settings.edges, _shared["cache"])
-        return far[np.arange(len(ends)), ends] / size
+        errors = np.where((start >= 0) & (rows >= 0), np.inf, np.nan)
+        # from all of the target's samples, as they are the same for every source
+        far = _geodesics(shape, into[rows[rows >= 0]], settings.edges, _shared["cache"])
+        place = np.cumsum(rows >= 0) - 1
+        those = (errors == np.inf) & answered
+        errors[those] = far[place[those], ends[those]] / size
+        return errors
 
     errors, flipped = away(wanted), np.nan
     _, twin = _sampled(collection, source, target, settings.samples, mirrored=True)
-    if len(twin):
-        flipped = float(((errors > 0.15) & (away(twin) < errors)).mean())
-    return np.concatenate([[flipped], errors])
+    if len(twin) and (judged & answered).any():
+        nearer = (errors > 0.15) & (away(twin) < errors)
+        flipped = float(nearer[judged & answered].mean())
+    common = np.full(2, np.nan)
+    if collection.parts:
+        common = _common(truth, found[len(start) :], None if score is None else score[len(start) :])
+    return np.concatenate([[flipped], common, errors])
+
+
+def _common(
+    truth: Truth, found: Int[np.ndarray, " t"], score: Float[np.ndarray, " t"] | None
+) -> Float[np.ndarray, " 2"]:
+    """IoU of rows with a counterpart and answered ones, AUROC of the score; NaN if all have one."""
+    there = truth[0] >= 0
+    true = truth[1][there] >= 0
+    if true.all():
+        return np.full(2, np.nan)
+    among = np.nan if score is None else evaluation.auroc(score[there], true)
+    return np.array([evaluation.overlap(found[there] >= 0, true), among])
+
+
+def _answers(
+    model: CoupledEmbedding,
+    settings: Settings,
+    one: _Prepared,
+    other: _Prepared,
+    truth: Truth,
+    rows: Int[np.ndarray, " s"],
+    cache: Path | None,
+) -> tuple[Int[np.ndarray, " s"], Float[np.ndarray, " s"] | None]:
+    """Row of the target, or -1, for some rows of the source, and the score if there is one."""
+    asked = one.there[rows]
+    if one.given is None or other.given is None:
+        return other.back[_matched(model, settings, one, other, truth, asked)], None
+    # the one place where pairs with a part are matched
+    matches = matching.match(
+        model, one.given, other.given, align=settings.align, refine=settings.refine,
+        coupled=settings.coupled, points=settings.points, cache=cache,
+        partial=settings.partial,
+    )  # fmt: skip
+    found = matches.p2p[asked]
+    return np.where(found < 0, -1, other.back[found]), matches.score[asked]
 
 
 def _matched(
@@ -446,12 +621,13 @@ def _coupled_bases(
     method: str, one: _Prepared, other: _Prepared, truth: Truth
 ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "m k"]]:
     coefficients, bases = [], []
+    there = (truth[0] >= 0) & (truth[1] >= 0)
     for shape, rows in zip((one, other), truth, strict=True):
         assert shape.basis is not None
         evecs = shape.basis.evecs[:, :_COUPLED_MODES]
         bases.append(replace(shape.basis, evals=shape.basis.evals[:_COUPLED_MODES], evecs=evecs))
         if method == "cqhb-gt":
-            coefficients.append(evecs[shape.there[rows]])
+            coefficients.append(evecs[shape.there[rows[there]]])
         else:
             coefficients.append(shape.features.T @ (shape.basis.mass[:, None] * evecs))
     return baselines.coupled_bases(bases[0], bases[1], (coefficients[0], coefficients[1]))
@@ -460,7 +636,7 @@ def _coupled_bases(
 def _sampled(
     collection: Collection, source: int, target: int, samples: int, *, mirrored: bool = False
 ) -> Truth:
-    """Evenly spaced part of the truth of a pair; empty where it is not known."""
+    """Evenly spaced part of the truth of a pair, the same for every source of one template."""
     truth = collection.truth(source, target, mirrored=mirrored)
     if truth is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -522,11 +698,10 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _size(target: int) -> float:
+def _size(shape: Shape, target: int) -> float:
     """Square root of a target's area, found once: for a cloud it takes a Laplacian."""
     sizes = _shared.setdefault("sizes", {})
     if target not in sizes:
-        shape = _shared["collection"].members[target].shape
         sizes[target] = float(np.sqrt(evaluation.area_of(shape)))
     return float(sizes[target])
 

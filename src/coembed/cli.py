@@ -793,7 +793,12 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
               help="none, register, spectral or zoomout, from the method's map.")  # fmt: skip
 @click.option("--shapes", default=":", show_default=True, help="Of the sorted shapes: FIRST:END.")
 @click.option("--pairs", default="all", show_default=True,
-              help="all ordered ones, listed (in pairs.txt), or a number of them.")  # fmt: skip
+              help="all ordered ones, listed (in pairs.txt), a number, or a file.")  # fmt: skip
+@click.option("--views", type=PATH, help="Folder of index_NAME_view_V.txt: rows of parts to match.")
+@click.option("--cut", type=click.Choice(["views", "planes", "holes", "limbs"]),
+              help="Cut every source; targets stay whole.")  # fmt: skip
+@click.option("--cut-both", is_flag=True, help="Cut the targets, too.")
+@click.option("--partial", is_flag=True, help="Match parts as parts: rows may get no answer.")
 @click.option(
     "--noise", default=0.0, show_default=True, help="Gaussian noise; 1: the shape's radius."
 )
@@ -822,9 +827,10 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @FORCE
 @JSON
 def bench(
-    folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str, noise: float,
-    thin: float, turn: float, resample: int, contact: bool, samples: int, edges: bool,
-    truth_base: str, align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
+    folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str,
+    views: Path | None, cut: str | None, cut_both: bool, partial: bool, noise: float, thin: float,
+    turn: float, resample: int, contact: bool, samples: int, edges: bool, truth_base: str,
+    align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
     out: Path | None, report: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
@@ -832,6 +838,10 @@ def bench(
     The folder is in a community layout: off/ with corres/NAME.vts (FAUST, SCAPE, SHREC'19 with
     pairs.txt, SMAL, DT4D, TOPKIDS), or shapes that share the order of points (TOSCA). With
     --cache a run that was cut off goes on where it was.
+
+    Parts of shapes are matched with whole ones: those of a folder with corres/PART_WHOLE.map
+    (PFARM, DPFM) or with a folder null beside it (SHREC'16 cuts and holes), those of --views, or
+    those that --cut makes. Rows without an answer are left out of the error; their share is told.
 
     Example: coembed bench data/scape_r --shapes 51:71 --weights scape.safetensors
     """
@@ -843,7 +853,8 @@ def bench(
         disturbance=Disturbance(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
-        points=points, align=align, truth_base=int(truth_base),
+        points=points, align=align, truth_base=int(truth_base), cut=cut or "", cut_both=cut_both,
+        partial=partial,
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -852,14 +863,18 @@ def bench(
     loaded = model.load(weights)
     with _stages() as stage:
         table = benchmark.bench(
-            loaded, folder, settings, shapes=members, pairs=chosen, cache=cache, jobs=jobs,
-            report=stage,
+            loaded, folder, settings, shapes=members, pairs=chosen, views=views, cache=cache,
+            jobs=jobs, report=stage,
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
         facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled, "align": align}
         facts |= {"points": points or "full"}
     facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
+    if cut is not None:
+        facts |= {"cut": cut, "cut_both": cut_both}
+    if partial:
+        facts["partial"] = True
     facts |= table.summary()
     if out is not None:
         _write_results(out, facts, table, force)
@@ -867,7 +882,8 @@ def bench(
         from coembed import files, reports
 
         worst = benchmark.worst(
-            loaded, folder, settings, table, n=WORST, shapes=members, cache=cache
+            loaded, folder, settings, table, n=WORST, shapes=members, views=views,
+            cache=cache,
         )  # fmt: skip
         files.write_bytes(report, reports.report_bench(facts, table, worst), force=force)
     _print(facts, as_json)
@@ -1002,14 +1018,16 @@ def _truth(
     return maps.read_template(truth, target_truth, **sizes)
 
 
-def _pairs(text: str) -> str | int:
+def _pairs(text: str) -> str | int | Path:
     if text in ("all", "listed"):
         return text
-    if not text.isdecimal():
+    if text.isdecimal():
+        return int(text)
+    if not Path(text).exists():
         raise click.BadParameter(
-            f"expected all, listed or a number; got {text!r}", param_hint="--pairs"
+            f"expected all, listed, a number or a file of pairs; got {text!r}", param_hint="--pairs"
         )
-    return int(text)
+    return Path(text)
 
 
 def _check_report(report: Path | None, force: bool) -> None:

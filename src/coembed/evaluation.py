@@ -10,11 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from coembed import geometry, spectrum
-from coembed.annotations import Float, Int
+from coembed.annotations import Bool, Float, Int
 from coembed.errors import InputError
 from coembed.shapes import Correspondence, Shape
 
-__all__ = ["NORMALISER", "GeodesicErrors", "area_of", "area_under_curve", "evaluate", "spaced"]
+__all__ = [
+    "NORMALISER",
+    "GeodesicErrors",
+    "area_of",
+    "area_under_curve",
+    "auroc",
+    "evaluate",
+    "overlap",
+    "spaced",
+]
 
 NORMALISER = "sqrt(target area)"
 """What every error is divided by, as reports name it."""
@@ -132,6 +141,25 @@ def area_under_curve(
     return float(
         np.searchsorted(ordered, np.linspace(0, limit, steps), "right").mean() / len(errors)
     )
+
+
+def overlap(found: Bool[np.ndarray, " n"], true: Bool[np.ndarray, " n"]) -> float:
+    """Intersection over union of two sets of rows; 1 if both are empty."""
+    union = (found | true).sum()
+    return float((found & true).sum() / union) if union else 1.0
+
+
+def auroc(scores: Float[np.ndarray, " n"], true: Bool[np.ndarray, " n"]) -> float:
+    """The chance that a true row has a higher score than one that is not; equal ones count half.
+
+    That is the area under the curve of the rate of true positives over that of false ones; NaN
+    where all rows are of one kind.
+    """
+    if true.all() or not true.any():
+        return float("nan")
+    others = np.sort(scores[~true])
+    lower, upper = (np.searchsorted(others, scores[true], side) for side in ("left", "right"))
+    return float((lower + upper).mean() / 2 / len(others))
 
 
 def spaced(n: int, samples: int) -> Int[np.ndarray, " s"]:

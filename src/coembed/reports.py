@@ -101,7 +101,7 @@ def report_match(
 
 def report_bench(facts: Mapping[str, Any], table: Table, worst: Sequence[Judged]) -> bytes:
     """A page on a benchmark: its numbers, how the pairs spread, and pictures of the worst."""
-    means = 100 * np.nanmean(table.errors, axis=1)[table.pairs[:, 0] != table.pairs[:, 1]]
+    means = 100 * table.means[table.pairs[:, 0] != table.pairs[:, 1]]
     top = float(max(means.max(initial=0), 1.0))
     parts = [
         _section("Numbers", _table(facts)),
