@@ -253,7 +253,8 @@ def step(
     if weights.coupling:
         masses = [one.mass for one in pair]
         if config.descriptor == "place":
-            signals = descriptors.bumps(*zip(_places(source, target, like), masses, strict=True))
+            places = _places(source, target, like)
+            signals = descriptors.bumps((places[0], masses[0]), (places[1], masses[1]))
         else:
             describe = descriptors.hks if config.descriptor == "hks" else descriptors.wks
             signals = tuple(describe(one.evals, one.evecs) for one in pair)
