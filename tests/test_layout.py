@@ -40,6 +40,7 @@ ORDER = [
     "bodies",
     "datasets",
     "evaluation",
+    "ground",
     "alignment",
     "functional",
     "registration",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coembed import files, model, sampling
+from coembed import files, ground, model, sampling
 from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.model import PEOPLE, CoupledEmbedding
@@ -130,7 +130,8 @@ class Compass:
         found = shares @ points / shares.sum(axis=1, keepdims=True)
         laid, first = _laid_on(found, self.landmarks)
         row = np.append((laid - self.usual).ravel(), 1.0)
-        return _rotation_near((row @ self.frame).reshape(3, 3)) @ first
+        rotation = _rotation_near((row @ self.frame).reshape(3, 3)) @ first
+        return ground.stand(points @ rotation.T, mass) @ rotation
 
 
 class _Template:
