@@ -1,9 +1,9 @@
-"""Count maps in which left and right are exchanged: ``python benchmarks/flips.py data/scape_r 51:71``.
+"""Count maps in which left and right are exchanged.
 
-Of all ordered pairs of two shapes, with ``--align none`` and ``--align auto``, those are counted
-whose map is nearer to the mirrored truth (``corres/NAME.sym.vts``) than to the truth, on average
-over some samples of it. The mean error x 100 of both is printed, too, and the pair for which the
-two are nearest to each other.
+``python benchmarks/flips.py data/scape_r 51:71``: of all ordered pairs of two shapes, with
+``--align none`` and ``--align auto``, those are counted whose map is nearer to the mirrored truth
+(``corres/NAME.sym.vts``) than to the truth, on average over some samples of it. The mean error
+x 100 to both is printed, too, and the pair for which the two are nearest to each other.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Which way is up for somebody who stands nearly upright: the way in which the ground bears him.
+"""Which way is up for somebody who stands nearly upright: the way in which the ground bears them.
 
 Takes points with y up, within about 36 degrees; gives the rotation that is still missing.
 """
@@ -41,7 +41,7 @@ def stand(
 
 
 def tilt(leans: Float[np.ndarray, "k 2"]) -> Float[np.ndarray, "k 3 3"]:
-    """Rotations about horizontal axes; a lean is the axis (x, z), as long as the angle in degrees."""
+    """Rotations about horizontal axes (x, z), each as long as its angle in degrees."""
     angles = np.linalg.norm(leans, axis=1)
     x, z = (leans / np.maximum(angles, 1e-12)[:, None]).T
     cos, sin = np.cos(np.deg2rad(angles)), np.sin(np.deg2rad(angles))
