@@ -68,6 +68,16 @@ def test_two_likely_turns_make_a_pair_doubtful():
     assert "left and right" in verdict.reasons[0]
 
 
+def test_a_better_other_answer_makes_a_pair_doubtful():
+    ways = (Alignment(), Alignment())
+    other = {"mean_score": 0.95, "first": 0.9, "nearly_as_good": True}
+    verdict = trust.judge(np.ones(10), ("a", "b"), ways, other=other)
+    assert verdict.word == "doubtful"
+    assert "a turned the next best way gives a better map" in verdict.reasons[0]
+    worse = {**other, "mean_score": 0.89}
+    assert trust.judge(np.ones(10), ("a", "b"), ways, other=worse).word == "good"
+
+
 def test_an_empty_map_is_refused():
     assert trust.judge(np.ones(0), ("a", "b"), (Alignment(), Alignment())).word == "refused"
 

@@ -234,13 +234,13 @@ def match(
     }
     settings = {
         "coupled": coupled, "refine": refine, "adapt": adapt, "search_recall": recall,
-        "notes": notes, "other_answer": other,
+        "notes": notes,
     }  # fmt: skip
     record = _record(model, pair, (source, target), settings, seconds)
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
     scores = np.where(rows < 0, 0, score[rows])
-    record |= _judged(scores[rows >= 0], pair, trust.handedness(source, target, p2p))
+    record |= _judged(scores[rows >= 0], pair, trust.handedness(source, target, p2p), other)
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
         p2p, scores, len(pair[1].rows), record, embeddings=pair, registration=laid
@@ -532,12 +532,16 @@ def _send_embedded(
 
 
 def _judged(
-    scores: Float[np.ndarray, " n"], pair: tuple[Embedding, Embedding], kept: float | None
+    scores: Float[np.ndarray, " n"],
+    pair: tuple[Embedding, Embedding],
+    kept: float | None,
+    other: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Verdict and share of handedness kept, for the record."""
+    """Verdict, the other answer, and share of handedness kept, for the record."""
     names, turns = [one.name for one in pair], [one.alignment for one in pair]
-    verdict = trust.judge(scores, names, turns, kept)
+    verdict = trust.judge(scores, names, turns, kept, other)
     return {
+        "other_answer": other,
         "handedness_kept": None if kept is None else round(kept, 3),
         "verdict": {"word": verdict.word, "reasons": list(verdict.reasons)},
     }

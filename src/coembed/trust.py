@@ -158,6 +158,7 @@ def judge(
     names: Sequence[str],
     alignments: Sequence[Alignment],
     kept: float | None = None,
+    other: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """The verdict on a pair.
 
@@ -169,6 +170,8 @@ def judge(
         Of its shapes.
     kept
         What `handedness` says of the map.
+    other
+        What `other_answer` says of the pair.
     """
     mean = float(scores.mean()) if len(scores) else 0.0
     reasons = []
@@ -188,11 +191,18 @@ def judge(
                 "let its turn be found (--align auto)"
             )
         if one.ambiguous:
-            reasons.append(f"{name} can be turned two ways: left and right may be exchanged")
+            reasons.append(
+                f"{name} can be turned two ways: left and right may be exchanged (--both gives both)"
+            )
     if kept is not None and kept < 0.5:
         reasons.append(
             f"the map mirrors: {1 - kept:.0%} of {names[0]}'s faces lie on {names[1]} the other "
             "way round, so left and right are exchanged"
+        )
+    if other is not None and other["mean_score"] > other["first"]:
+        reasons.append(
+            f"{names[0]} turned the next best way gives a better map (mean score "
+            f"{other['mean_score']:.3f} against {other['first']:.3f}): see both (--both)"
         )
     if not reasons:
         return Verdict("good")
