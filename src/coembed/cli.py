@@ -265,9 +265,8 @@ def _facts_of_match(matches: Any) -> dict[str, Any]:
     }
     other = matches.record["other_answer"]
     if other is not None:
-        told = "nearly as good" if other["nearly_as_good"] else "worse"
-        means = f"mean score {other['mean_score']:.3f} against {other['first']:.3f}"
-        facts["other_answer"] = f"{told}: {means}; --both writes it"
+        told = _against(other["mean_score"], other["first"])
+        facts["other_answer"] = f"{told}; --both writes it"
     return facts | {"seconds": matches.record["seconds"]}
 
 
@@ -282,11 +281,17 @@ def _other_output(out: Path, force: bool) -> Path:
 
 def _compared(matches: Any, again: Any, second: Path) -> str:
     """How good the other answer is, by the mean scores of both."""
+    first, other = (float(one.score.mean()) for one in (matches, again))
+    return f"the other answer, {second}, is {_against(other, first)}"
+
+
+def _against(other: float, first: float) -> str:
+    """How good an answer of one mean score is against that of another."""
     from coembed.trust import NEARLY
 
-    first, other = (float(one.score.mean()) for one in (matches, again))
-    word = "nearly as good" if other > first - NEARLY else "worse"
-    return f"the other answer, {second}, is {word}: mean score {other:.3f} against {first:.3f}"
+    nearly = "nearly as good" if other > first - NEARLY else "worse"
+    word = "better" if other > first else nearly
+    return f"{word}: mean score {other:.3f} against {first:.3f}"
 
 
 def _ways(align: str) -> Any:

@@ -192,14 +192,14 @@ def judge(
             )
         if one.ambiguous:
             reasons.append(
-                f"{name} can be turned two ways: left and right may be exchanged (--both gives both)"
+                f"{name} can be turned two ways: left and right may be exchanged (see --both)"
             )
     if kept is not None and kept < 0.5:
         reasons.append(
             f"the map mirrors: {1 - kept:.0%} of {names[0]}'s faces lie on {names[1]} the other "
             "way round, so left and right are exchanged"
         )
-    if other is not None and other["mean_score"] > other["first"]:
+    if mean >= _POOR and other is not None and other["mean_score"] > other["first"]:
         reasons.append(
             f"{names[0]} turned the next best way gives a better map (mean score "
             f"{other['mean_score']:.3f} against {other['first']:.3f}): see both (--both)"
