@@ -1,6 +1,7 @@
 """Turns are found on people, left alone on what stands well or is no person, and told."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,13 +9,14 @@ from click.testing import CliRunner
 from scipy.spatial.transform import Rotation
 
 import coembed
-from coembed import alignment, bodies, files, matching
+from coembed import alignment, bodies, files, formats, ground, matching
 from coembed.cli import commands
 from coembed.errors import InputError
 from coembed.shapes import Alignment, Shape
 
 # other people than those of the compass; poses that lean far are set upright, and so turned
 SEEDS = (1, 2, 3)
+CASES = Path(__file__).parents[1].parent / "shared" / "cases"
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,26 @@ def test_people_who_stand_upright_stay_as_they_are(model, operators):
         assert not found.curve
         assert not found.notes
         assert found.margin > 0.002
+
+
+@pytest.mark.parametrize("lean", [(0, 0), (20, 0), (-12, 9), (0, -25)])
+def test_somebody_on_one_leg_is_set_on_the_ground(lean, rng):
+    # a trunk, a leg that bears and its foot, a leg that is lifted sideways
+    foot = rng.uniform([-0.04, 0, -0.03], [0.04, 0.03, 0.16], (200, 3))
+    leg = rng.uniform([-0.05, 0.03, -0.05], [0.05, 0.6, 0.05], (400, 3))
+    trunk = rng.uniform([-0.12, 0.6, -0.06], [0.12, 1.3, 0.1], (900, 3))
+    lifted = leg @ Rotation.from_euler("z", 60, degrees=True).as_matrix().T + [0.5, 0.35, 0]
+    points = np.concatenate([foot, leg, trunk, lifted])
+    turn = ground.tilt(np.array([lean], float))[0]
+    found = ground.stand(points @ turn.T, np.ones(len(points)))
+    assert degrees(found @ turn) < 8  # the trunk is not quite above the foot
+
+
+def test_tilts_are_the_smallest_rotations_about_horizontal_axes():
+    leans = np.array([[0, 0], [30, 0], [0, -12], [-9, 12]], float)
+    for turn, lean in zip(ground.tilt(leans), leans, strict=True):
+        expected = Rotation.from_rotvec([lean[0], 0, lean[1]], degrees=True).as_matrix()
+        np.testing.assert_allclose(turn, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -231,6 +253,32 @@ def test_o30_both_answers_are_given_when_asked_for(folder, people, tmp_path):
         agrees = np.sign(people[1].place[found, 0]) == sign * np.sign(side)
         assert agrees[arms].mean() > 0.9
     assert (tmp_path / "m-other.txt.json").exists()
+
+
+def figure(pose, left_out=()):
+    shape = formats.read(CASES / f"O30_{pose}.ply")
+    return Shape(shape.points[~np.isin(shape.attributes["part"], left_out)], name=pose)
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="needs the cases in ../shared")
+@pytest.mark.parametrize("order", [("rest", "pose"), ("pose", "rest")])
+def test_o30_a_symmetric_figure_is_told_without_being_asked_for(model, order):
+    source, target = (figure(f"symmetric_{pose}") for pose in order)
+    found = matching.match(model, source, target)
+    assert found.record["other_answer"]["nearly_as_good"]
+    side = formats.read(CASES / f"O30_symmetric_{order[0]}.ply").attributes["part"]
+    there = formats.read(CASES / f"O30_symmetric_{order[1]}.ply").attributes["part"][found.p2p]
+    for arm in (3, 4):
+        assert (there[side == arm] == arm).mean() > 0.9
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="needs the cases in ../shared")
+def test_o30_a_figure_whose_back_is_like_its_front_is_doubtful(model):
+    no_nose_no_feet = (2, 7, 8)
+    one, other = (figure(f"symmetric_{pose}", no_nose_no_feet) for pose in ("rest", "pose"))
+    verdict = matching.match(model, one, other).record["verdict"]
+    assert verdict["word"] == "doubtful"
+    assert any("can be turned two ways" in reason for reason in verdict["reasons"])
 
 
 def test_o30_left_stays_left_both_ways_and_on_every_run(model, people):

@@ -689,7 +689,8 @@ def test_carry_matches_a_template_to_all_and_tells_which_failed(call, folder, tm
     code, printed, err = call(*words)
     assert code == 1
     facts = json.loads(printed)
-    assert (facts["done"], facts["failed"]) == (1, 1)
+    assert (facts["done"], facts["failed"], facts["refused"]) == (1, 1, 0)
+    assert "of 2 specimens 1 failed" in err
     assert "broken.ply" in err
     assert json.loads(call(*words)[1])["kept"] == 1
 
@@ -791,6 +792,74 @@ def test_match_and_bench_write_reports(call, folder, tmp_path):
     code, _, err = call(*bench, "--report", tmp_path / "b.html")
     assert code == 0, err
     assert (tmp_path / "b.html").read_bytes().count(b"data:image/png") == 1
+
+
+def test_bench_reports_the_worst_pairs_of_truth_counted_from_0(call, folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "corres").mkdir()
+    (tmp_path / "off").mkdir()
+    for name in ("cat", "lion"):
+        shape = formats.read(folder / f"{name}.ply")
+        formats.write(tmp_path / "off" / f"{name}.ply", shape)
+        rows = "\n".join(map(str, range(150))) + "\n"
+        (tmp_path / "corres" / f"{name}.vts").write_text(rows)
+    words = (
+        "bench", tmp_path, "--weights", "tiny.safetensors", "--samples", 20, "--json",
+        "--report", tmp_path / "worst.html",
+    )  # fmt: skip
+    code, printed, err = call(*words, "--truth-base", 0)
+    assert code == 0, err
+    assert (tmp_path / "worst.html").read_bytes().count(b"data:image/png") == 2
+    same = call("bench", ".", "--weights", "tiny.safetensors", "--samples", 20, "--json")[1]
+    mean = "mean_x100"
+    assert json.loads(printed)[mean] == pytest.approx(json.loads(same)[mean], abs=1e-6)
+    code, _, err = call(*words, "--force")
+    assert code == 1  # row 0 where rows are counted from 1
+    assert ".vts" in err
+
+
+def test_a_refused_map_is_not_written_unless_asked_for(call, folder, torus, tmp_path):
+    formats.write(tmp_path / "torus.ply", torus)
+    out = tmp_path / "m.txt"
+    words = ("match", "cat.ply", tmp_path / "torus.ply", "--out", out, "--both")
+    words += ("--weights", "tiny.safetensors")
+    code, printed, err = call(*words)
+    assert (code, printed) == (1, "")
+    assert "no map of cat.ply to" in err
+    assert "nothing is written" in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["torus.ply"]
+    code, printed, err = call(*words, "--anyway")
+    assert code == 0, err
+    assert "refused" in printed
+    assert out.exists()
+    record = json.loads((tmp_path / "m.txt.json").read_text())
+    assert record["verdict"]["word"] == "refused"
+
+
+def test_carry_tells_what_was_refused(call, folder, torus, tmp_path):
+    formats.write(tmp_path / "torus.ply", torus)
+    words = ("carry", "cat.ply", "lion.ply", tmp_path / "torus.ply", "--out", tmp_path / "out")
+    words += ("--weights", "tiny.safetensors", "--json")
+    code, printed, err = call(*words)
+    assert code == 1
+    facts = json.loads(printed)
+    assert (facts["done"], facts["refused"], facts["failed"]) == (1, 1, 0)
+    assert "of 2 specimens 1 refused" in err
+    assert len(list((tmp_path / "out").rglob("*.txt"))) == 1
+    code, printed, _ = call(*words, "--anyway")
+    assert code == 0
+    assert json.loads(printed)["kept"] == 1
+
+
+@pytest.mark.parametrize("verb", ["segment", "bases", "embed"])
+@pytest.mark.parametrize("way", ["target", "x:y"])
+def test_shapes_alone_have_no_target_to_turn_to(call, tmp_path, verb, way):
+    out = tmp_path / ("o.png" if verb == "bases" else "o")
+    code, _, err = call(verb, "cat.ply", "--out", out, "--align", way)
+    assert code == 2
+    assert "there is no target here" in err
+    assert not out.exists()
 
 
 def test_segment_writes_parts_a_table_and_a_picture(call, tmp_path):

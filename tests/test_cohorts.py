@@ -29,8 +29,9 @@ def template(tiny_model, sphere):
 
 
 def carried(tiny_model, template, scans, out, **settings):
+    # the maps of untrained weights are rightly refused
     return [
-        cohorts.carry(tiny_model, template, *pair, **settings)
+        cohorts.carry(tiny_model, template, *pair, **{"anyway": True, **settings})
         for pair in zip(scans, cohorts.map_paths(scans, out), strict=True)
     ]
 
@@ -113,3 +114,13 @@ def test_a_map_that_is_no_longer_whole_is_made_again(tiny_model, template, scans
     again = carried(tiny_model, template, scans[:1], out)[0]
     assert again.state == "done"
     assert path.read_bytes() == before
+
+
+def test_refused_maps_are_told_and_not_written(tiny_model, template, scans, tmp_path):
+    out = tmp_path / "out"
+    results = carried(tiny_model, template, scans[2:], out, anyway=False)
+    assert [r.state for r in results] == ["refused", "failed"]
+    assert "the mean score is" in results[0].reason
+    assert results[0].mean_score < 0.5
+    assert not out.exists()
+    assert carried(tiny_model, template, scans[2:], out)[0].state == "done"

@@ -42,6 +42,7 @@ ORDER = [
     "bodies",
     "datasets",
     "evaluation",
+    "ground",
     "alignment",
     "functional",
     "registration",

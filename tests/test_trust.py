@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coembed
-from coembed import bodies, geometry, matching, skinning, trust
+from coembed import bodies, compiled, geometry, matching, skinning, trust
 from coembed.shapes import Alignment, Shape
 
 
@@ -68,6 +68,16 @@ def test_two_likely_turns_make_a_pair_doubtful():
     assert "left and right" in verdict.reasons[0]
 
 
+def test_a_better_other_answer_makes_a_pair_doubtful():
+    ways = (Alignment(), Alignment())
+    other = {"mean_score": 0.95, "first": 0.9, "nearly_as_good": True}
+    verdict = trust.judge(np.ones(10), ("a", "b"), ways, other=other)
+    assert verdict.word == "doubtful"
+    assert "a turned the next best way gives a better map" in verdict.reasons[0]
+    worse = {**other, "mean_score": 0.89}
+    assert trust.judge(np.ones(10), ("a", "b"), ways, other=worse).word == "good"
+
+
 def test_an_empty_map_is_refused():
     assert trust.judge(np.ones(0), ("a", "b"), (Alignment(), Alignment())).word == "refused"
 
@@ -91,6 +101,70 @@ def test_a_sheet_and_a_cloud_are_not_inside_out(sphere_points):
     assert not geometry.inside_out(Shape(grid, faces))
     assert not geometry.inside_out(Shape(grid, faces[:, ::-1]))
     assert not geometry.inside_out(Shape(sphere_points(30)))
+
+
+@pytest.fixture(scope="module")
+def meshes():
+    """Two people with their faces, and for each vertex the one on the other side."""
+    template = skinning.body_model()
+    across = template.mean * [-1, 1, 1]
+    other_side = compiled.tree(template.mean).query(across, k=1)[1].ravel()
+    people = [
+        Shape(bodies.body(np.random.default_rng(seed)).vertices, template.faces, name=f"p{seed}")
+        for seed in (31, 32)
+    ]
+    return people, other_side
+
+
+def test_a_map_that_mirrors_is_told_by_the_faces(meshes):
+    (one, two), other_side = meshes
+    rows = np.arange(len(one.points))
+    assert trust.handedness(one, two, rows) > 0.95
+    kept = trust.handedness(one, two, other_side)
+    assert kept < 0.2
+    verdict = trust.judge(np.ones(9), ("p31", "p32"), (Alignment(), Alignment()), kept)
+    assert verdict.word == "doubtful"
+    assert "the map mirrors" in verdict.reasons[0]
+
+
+def test_faces_that_all_wind_inwards_do_not_make_a_map_a_mirrored_one(meshes):
+    (one, two), other_side = meshes
+    rows = np.arange(len(one.points))
+    reversed_one = replace(one, faces=one.faces[:, ::-1])
+    assert trust.handedness(reversed_one, two, rows) > 0.95
+    assert trust.handedness(reversed_one, two, other_side) < 0.2
+    mirrored = replace(one, points=one.points * [-1, 1, 1])
+    # left of a mirrored person is left, as anybody sees it
+    assert trust.handedness(mirrored, two, other_side) > 0.8
+
+
+def test_handedness_is_unknown_without_faces_about_a_volume(meshes, sphere_points):
+    (one, two), _ = meshes
+    rows = np.arange(len(one.points))
+    cloud = replace(one, faces=None)
+    assert trust.handedness(cloud, two, rows) is None
+    assert trust.handedness(one, cloud, rows) is None
+    assert trust.handedness(one, two, np.full(len(rows), -1)) is None
+    assert trust.handedness(one, two, np.zeros(len(rows), dtype=int)) is None
+
+
+def test_a_match_of_meshes_keeps_left_and_right(model, people, meshes):
+    (one, two), _ = meshes
+    record = matching.match(model, one, two, points=2000).record
+    assert record["handedness_kept"] > 0.8
+    assert matching.match(model, people[0].shape, two).record["handedness_kept"] is None
+
+
+def test_the_other_answer_is_known_without_being_asked_for(model, people):
+    source, target = people
+    found = matching.match(model, source.shape, target.shape)
+    other = found.record["other_answer"]
+    again = matching.match_otherwise(model, source.shape, target.shape, found)
+    assert other["first"] == pytest.approx(found.score.mean(), abs=0.03)
+    assert other["mean_score"] == pytest.approx(again.score.mean(), abs=0.04)
+    assert other["nearly_as_good"] == (other["mean_score"] > other["first"] - trust.NEARLY)
+    embedded = matching.embed(model, source.shape)
+    assert matching.match(model, embedded, target.shape).record["other_answer"] is None
 
 
 def test_a_match_tells_of_a_mirrored_mesh(model):

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from coembed import files, model, sampling
-from coembed.annotations import Float
+from coembed import files, ground, model, sampling
+from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.model import PEOPLE, CoupledEmbedding
 from coembed.search import directed, nearest
@@ -32,8 +32,10 @@ __all__ = [
     "Way",
     "align",
     "align_to",
+    "glimpse",
     "learn",
     "load",
+    "otherwise",
     "rotation_of",
     "save",
     "turned",
@@ -130,7 +132,9 @@ class Compass:
         found = shares @ points / shares.sum(axis=1, keepdims=True)
         laid, first = _laid_on(found, self.landmarks)
         row = np.append((laid - self.usual).ravel(), 1.0)
-        return _rotation_near((row @ self.frame).reshape(3, 3)) @ first
+        # where the trunk faces; the ground knows better which way is up
+        rotation = _rotation_near((row @ self.frame).reshape(3, 3)) @ first
+        return ground.stand(points @ rotation.T, mass) @ rotation
 
 
 class _Template:
@@ -238,6 +242,20 @@ def rotation_of(way: Way) -> Float[np.ndarray, "3 3"]:
     return _rotation_near(matrix)
 
 
+def otherwise(found: Alignment) -> Float[np.ndarray, "3 3"]:
+    """The next best turn; half a turn about the y axis from the best one if none was looked for."""
+    return BACK @ found.rotation if found.other is None else found.other
+
+
+def glimpse(
+    operators: Operators, rotation: Float[np.ndarray, "3 3"], network: CoupledEmbedding
+) -> tuple[Int[np.ndarray, " m"], Float[np.ndarray, "m d"]]:
+    """800 rows of a shape's points, and nearly their embedding, had the shape been turned."""
+    rows = sampling.thin(operators.points, _FINE[0])
+    few = _at(operators, rows, network.config.n_eig)
+    return rows, np.asarray(network.embed(turned(few, rotation)))
+
+
 def turned(operators: Operators, rotation: Float[np.ndarray, "3 3"]) -> Operators:
     """The same shape, turned; all but its points stays."""
     return replace(operators, points=operators.points @ rotation.T)
@@ -256,7 +274,8 @@ class _Search:
     def _of(self, points: int) -> Operators:
         if points not in self._thinned:
             n_eig = self._model.config.n_eig
-            self._thinned[points] = _thinned(self._operators, points, n_eig)
+            rows = sampling.thin(self._operators.points, points)
+            self._thinned[points] = _at(self._operators, rows, n_eig)
         return self._thinned[points]
 
     def standing(self) -> Alignment | None:
@@ -335,9 +354,8 @@ class _Search:
         return self._compass.compare(values, few.mass, people)
 
 
-def _thinned(operators: Operators, n: int, n_eig: int) -> Operators:
-    """The same functions on fewer points, each of which stands for those nearest to it."""
-    rows = sampling.thin(operators.points, n)
+def _at(operators: Operators, rows: Int[np.ndarray, " m"], n_eig: int) -> Operators:
+    """The same functions at some points, each of which stands for those nearest to it."""
     # in single precision, where nearest points are found 30 times faster than by a tree
     every = operators.points.astype(np.float32)
     near = nearest(every, every[rows])

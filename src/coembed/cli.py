@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -56,7 +56,6 @@ EXTRAS = {
     "las": ("laspy", "lazrs"),
     "mat": ("h5py",),
 }
-NEARLY = 0.03  # of the mean score
 FRAMES = 20  # steps of a morph
 WORST = 6  # pairs of a benchmark that its report shows
 LONG = 8  # seconds that a match may take without saying so
@@ -104,6 +103,12 @@ ALIGN = click.option(
     help="How to turn shapes for the network: auto, yaw, target, none, the axis that is up (x, -x, "
     "... -z), or nine numbers of a rotation. Two, as in none:z, are for SOURCE:TARGET.",
 )  # fmt: skip
+ALIGN_EACH = click.option(
+    "--align", default="auto", show_default=True, metavar="WAY",
+    help="How to turn every shape for the network: auto, yaw, none, the axis that is up (x, -x, "
+    "... -z), or nine numbers of a rotation.",
+)  # fmt: skip
+ANYWAY = click.option("--anyway", is_flag=True, help="Write also maps whose verdict is refused.")
 COUPLED = click.option(
     "--coupled", is_flag=True, help="Refine each pair by cross-attention, as in the paper."
 )
@@ -154,6 +159,7 @@ def commands() -> None:
               help="Write OUT-other too: with the source turned the next best way.")  # fmt: skip
 @COUPLED
 @REFINE
+@ANYWAY
 @click.option(
     "--adapt",
     default=0.0,
@@ -186,16 +192,17 @@ def commands() -> None:
 @JSON
 def match(
     source: Path, target: Path, out: Path, weights: str, align: str, both: bool, coupled: bool,
-    refine: str, adapt: float, deformed: Path | None, morph: Path | None, report: Path | None,
-    points: int | None, max_memory: int | None, cache: Path | None, jobs: int, incomplete: bool,
-    force: bool, as_json: bool,
+    refine: str, anyway: bool, adapt: float, deformed: Path | None, morph: Path | None,
+    report: Path | None, points: int | None, max_memory: int | None, cache: Path | None, jobs: int,
+    incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the target point of every source point.
 
     SOURCE and TARGET are shapes, or .npz files written by `coembed embed`. What stands behind a #
     chooses a part of a file: scene.glb#Hand,Arm nodes, scan.csv#4,5,6 or scan.csv#east,north,up
     columns, a.npz#scan an array. The map has one line per source point: the row of its target
-    point, counted from 0, or -1. A run record is written beside it as OUT.json.
+    point, counted from 0, or -1. A run record is written beside it as OUT.json. A map whose verdict
+    is refused is not written, and the exit code then is 1; --anyway writes it.
 
     Example: coembed match cat.ply lion.ply --out cat-lion.txt
     """
@@ -217,6 +224,8 @@ def match(
             "cache": cache, "jobs": jobs,
         }  # fmt: skip
         matches = matching.match(loaded, one, other, align=_ways(align), report=stage, **settings)
+        if not anyway:
+            _check_verdict(matches)
         if second is not None:
             again = matching.match_otherwise(loaded, one, other, matches, **settings)
             files.write_run(second, again, again.record, force=force)
@@ -238,15 +247,27 @@ def match(
     _print(facts | ({} if report is None else {"report": str(report)}), as_json)
 
 
+def _check_verdict(matches: Any) -> None:
+    from coembed import trust
+
+    why = trust.refusal(matches.record)
+    if why:
+        raise CoembedError(f"{why}; nothing is written (--anyway writes the map all the same)")
+
+
 def _facts_of_match(matches: Any) -> dict[str, Any]:
-    return {
+    facts = {
         "source_points": len(matches.p2p),
         "target_points": matches.n_target,
         "unanswered": int((matches.p2p < 0).sum()),
         "mean_score": round(float(matches.score.mean()), 4),
         "verdict": matches.record["verdict"]["word"],
-        "seconds": matches.record["seconds"],
     }
+    other = matches.record["other_answer"]
+    if other is not None:
+        told = _against(other["mean_score"], other["first"])
+        facts["other_answer"] = f"{told}; --both writes it"
+    return facts | {"seconds": matches.record["seconds"]}
 
 
 def _other_output(out: Path, force: bool) -> Path:
@@ -261,8 +282,16 @@ def _other_output(out: Path, force: bool) -> Path:
 def _compared(matches: Any, again: Any, second: Path) -> str:
     """How good the other answer is, by the mean scores of both."""
     first, other = (float(one.score.mean()) for one in (matches, again))
-    word = "nearly as good" if other > first - NEARLY else "worse"
-    return f"the other answer, {second}, is {word}: mean score {other:.3f} against {first:.3f}"
+    return f"the other answer, {second}, is {_against(other, first)}"
+
+
+def _against(other: float, first: float) -> str:
+    """How good an answer of one mean score is against that of another."""
+    from coembed.trust import NEARLY
+
+    nearly = "nearly as good" if other > first - NEARLY else "worse"
+    word = "better" if other > first else nearly
+    return f"{word}: mean score {other:.3f} against {first:.3f}"
 
 
 def _ways(align: str) -> Any:
@@ -271,6 +300,18 @@ def _ways(align: str) -> Any:
     if len(ways) > 2:
         raise click.BadParameter(f"expected WAY or SOURCE:TARGET; got {align!r}")
     return ways if len(ways) == 2 else align
+
+
+def _way(align: str) -> Any:
+    """A way to turn one shape, to which no other is the target."""
+    from coembed import alignment
+
+    if align == "target" or ":" in align:
+        raise click.BadParameter(
+            f"expected one way for every shape, and there is no target here; got {align!r}",
+            param_hint="--align",
+        )
+    return align if align in alignment.SEARCHES else alignment.rotation_of(align)
 
 
 def _outputs_of_match(
@@ -362,6 +403,7 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
 @WEIGHTS
 @ALIGN
 @REFINE
+@ANYWAY
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
@@ -370,14 +412,14 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
 @JSON
 def carry(
     template: Path, specimens: tuple[Path, ...], out: Path, weights: str, align: str, refine: str,
-    points: int | None, cache: Path | None, jobs: int, incomplete: bool, force: bool,
+    anyway: bool, points: int | None, cache: Path | None, jobs: int, incomplete: bool, force: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Match one template to many specimens: OUT gets a map for each, and summary.csv and .json.
 
-    Line i of a map is the specimen's row for row i of the template. A specimen that fails is listed
-    with its reason and the others go on; the exit code then is 1. A second start keeps what is
-    finished.
+    Line i of a map is the specimen's row for row i of the template. A specimen that fails, or whose
+    map is refused, is listed with the reason and the others go on; the exit code then is 1. A
+    second start keeps what is finished.
 
     Example: coembed carry template.ply specimens/*.ply --out maps --refine register --jobs 2
     """
@@ -396,6 +438,7 @@ def carry(
         "cache": cache,
         "force": force,
         "incomplete": incomplete,
+        "anyway": anyway,
     }
     work = [(loaded, start, *pair, settings) for pair in zip(specimens, paths, strict=True)]
     results = []
@@ -404,20 +447,21 @@ def carry(
             bar.update(1)
             results.append(result)
     for result in results:
-        if result.state == "failed":
-            click.echo(f"failed: {result.reason}", err=True)
+        if result.reason:
+            click.echo(f"{result.state}: {result.reason}", err=True)
     table, _ = cohorts.write_summary(out, results)
-    counts = {state: sum(r.state == state for r in results) for state in ("done", "kept", "failed")}
+    counts = {state: sum(r.state == state for r in results) for state in cohorts.STATES}
     _print({**counts, "summary": str(table)}, as_json)
-    if counts["failed"]:
-        raise CoembedError(f"{counts['failed']} of {len(results)} specimens failed; see {table}")
+    bad = [f"{counts[state]} {state}" for state in ("failed", "refused") if counts[state]]
+    if bad:
+        raise CoembedError(f"of {len(results)} specimens {' and '.join(bad)}; see {table}")
 
 
 @commands.command()
 @click.argument("shapes", type=PATH, nargs=-1, required=True)
 @click.option("--out", type=PATH, required=True, help="Embedding to write: .npz, or a folder.")
 @WEIGHTS
-@ALIGN
+@ALIGN_EACH
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
@@ -437,9 +481,9 @@ def embed(
     """
     from coembed import model
 
-    loaded = model.load(weights)
+    way, loaded = _way(align), model.load(weights)
     paths = _embedding_paths(shapes, out, force)
-    work = [(loaded, shape, align, points, cache, path, force, incomplete) for shape, path in paths]
+    work = [(loaded, shape, way, points, cache, path, force, incomplete) for shape, path in paths]
     seconds = [0.0, 0.0]
     with _progress("embed", len(work), hidden=len(work) == 1) as bar:
         for name, notes, taken in _each(jobs, _embed_file, work):
@@ -911,10 +955,11 @@ def demo(out: Path, force: bool) -> None:
 @click.option("--up", type=click.Choice(["x", "y", "z"]), default="y", show_default=True,
               help="Axis that points up.")  # fmt: skip
 @WEIGHTS
+@ALIGN_EACH
 @CACHE
 @FORCE
 def bases(
-    shapes: tuple[Path, ...], out: Path, functions: int, up: str, weights: str,
+    shapes: tuple[Path, ...], out: Path, functions: int, up: str, weights: str, align: str,
     cache: Path | None, force: bool,
 ) -> None:  # fmt: skip
     """Draw eigenfunctions and embeddings of shapes, a row for each shape and kind.
@@ -926,9 +971,10 @@ def bases(
     from coembed import files, formats, matching, model, viewing
 
     files.check_writable(out, force=force)
-    loaded = model.load(weights)
+    way, loaded = _way(align), model.load(weights)
     read = [formats.read(path) for path in shapes]
-    embedded = [matching.embed(loaded, shape, cache=cache) for shape in read]
+    embedded = [matching.embed(loaded, shape, align=way, cache=cache) for shape in read]
+    _tell(embedded)
     viewing.draw_bases(read, embedded, out, n=functions, cache=cache, up=up, force=force)
     click.echo(f"picture  {out}")
 
@@ -943,14 +989,15 @@ def bases(
 @click.option("--out", type=PATH, required=True, help="Folder for NAME.ply and parts.csv.")
 @click.option("--picture", type=PATH, help="Picture of all shapes: .png or .svg.")
 @WEIGHTS
+@ALIGN_EACH
 @POINTS
 @CACHE
 @FORCE
 @JSON
 def segment(
     shapes: tuple[Path, ...], parts: tuple[int, ...], independent: bool, seed: int, out: Path,
-    picture: Path | None, weights: str, points: int | None, cache: Path | None, force: bool,
-    as_json: bool,
+    picture: Path | None, weights: str, align: str, points: int | None, cache: Path | None,
+    force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Part shapes by k-means in the embedding, with the same labels on all of them.
 
@@ -965,13 +1012,14 @@ def segment(
     if picture is not None:
         pictures.check_drawable()
         files.check_writable(picture, force=force)
-    loaded = model.load(weights)
+    way, loaded = _way(align), model.load(weights)
     read, embedded = [], []
     with _progress("embed", len(shapes), hidden=len(shapes) == 1) as bar:
         for path in shapes:
             read.append(formats.read(path))
-            embedded.append(matching.embed(loaded, read[-1], points=points, cache=cache))
+            embedded.append(matching.embed(loaded, read[-1], align=way, points=points, cache=cache))
             bar.update(1)
+    _tell(embedded)
     found = segmentation.segment(
         loaded, embedded, parts=parts, joint=not independent, seed=seed
     )  # fmt: skip
@@ -983,6 +1031,13 @@ def segment(
         pictures.draw_shapes(labelled, picture, by=found.names()[-1], force=force)
         facts["picture"] = str(picture)
     _print(facts, as_json)
+
+
+def _tell(embedded: Iterable[Any]) -> None:
+    """What was changed of the shapes, and how they were turned."""
+    for one in embedded:
+        for note in one.notes:
+            click.echo(f"{one.name}: {note}", err=True)
 
 
 def _base(text: str) -> int | None:

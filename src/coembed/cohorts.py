@@ -14,12 +14,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from coembed import files, formats, maps, matching
+from coembed import files, formats, maps, matching, trust
 from coembed.errors import CoembedError, InputError
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Embedding
 
-__all__ = ["Carried", "carry", "map_paths", "write_summary"]
+__all__ = ["STATES", "Carried", "carry", "map_paths", "write_summary"]
+
+STATES = ("done", "kept", "refused", "failed")
+"""What can become of a specimen."""
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +37,11 @@ class Carried:
         Its file, and that of its map.
     state
         ``"done"``; ``"kept"``: a map of the same files, weights and settings was there already;
-        ``"failed"``.
+        ``"refused"``: there is no map, because its verdict is that it is none; ``"failed"``.
     points, unanswered, mean_score
         Rows of the specimen; template rows without an answer; mean score of the map.
     reason
-        Why it failed.
+        Why it failed or was refused.
     """
 
     specimen: str
@@ -85,6 +88,7 @@ def carry(
     *,
     force: bool = False,
     incomplete: bool = False,
+    anyway: bool = False,
     **settings: Any,
 ) -> Carried:
     """Match the template to one specimen and write the map and its record beside it.
@@ -96,6 +100,8 @@ def carry(
     ----------
     incomplete
         Take the whole rows of a specimen that is cut off.
+    anyway
+        Write the map even if its verdict is refused.
     settings
         Of `coembed.match`: refine, points, cache.
     """
@@ -121,6 +127,9 @@ def carry(
             "unanswered": int((found.p2p < 0).sum()),
             "mean_score": round(float(found.score.mean()), 4),
         }
+        why = "" if anyway else trust.refusal(found.record)
+        if why:
+            return Carried(*named, "refused", **result, reason=why)
         record = {**found.record, "made_of": made_of, "result": result}
         out.parent.mkdir(parents=True, exist_ok=True)
         replaced = force or stored is not None

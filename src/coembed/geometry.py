@@ -412,18 +412,26 @@ def face_areas(corners: Float[np.ndarray, "f 3 3"]) -> Float[np.ndarray, " f"]:
 def inside_out(shape: Shape) -> bool:
     """Whether the faces of a mesh wind inwards: it was mirrored, or its faces are reversed.
 
-    That is so where the volume to the left of the faces, 1/6 sum det(a, b, c) about their middle,
-    is clearly negative. Without faces nobody can tell: a mirrored person is a person.
+    Without faces nobody can tell: a mirrored person is a person.
+    """
+    return winding(shape) < 0
+
+
+def winding(shape: Shape) -> int:
+    """1 if the faces of a mesh wind outwards, -1 if inwards, 0 if nobody can tell.
+
+    It is the sign of the volume behind the faces, 1/6 sum det(a, b, c) about their middle, where
+    that is clearly not 0.
     """
     faces = shape.sound_faces
     if not len(faces):
-        return False
+        return 0
     corners = shape.points[faces]
     area = face_areas(corners)
     total = float(area.sum())
     corners = corners - (area @ corners.mean(axis=1)) / total
     volume = float(np.linalg.det(corners).sum()) / 6
-    return volume < -_HOLLOW * total**1.5
+    return int(volume > _HOLLOW * total**1.5) - int(volume < -_HOLLOW * total**1.5)
 
 
 def surface_points(

@@ -212,6 +212,7 @@ def match(
     report("embed")
     how = _How(points, cache, align if isinstance(align, tuple) else (align, align))
     pair = _embedded_pair(model, (source, target), how, jobs)
+    other = trust.other_answer(*pair)
     refining = time.perf_counter()
     if coupled:
         pair = _coupled(model, *pair)
@@ -239,12 +240,11 @@ def match(
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
     scores = np.where(rows < 0, 0, score[rows])
-    record["verdict"] = _verdict(scores[rows >= 0], pair)
+    record |= _judged(scores[rows >= 0], pair, trust.handedness(source, target, p2p), other)
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
-        p2p, scores, len(pair[1].rows), record,
-        embeddings=pair, registration=laid,
-    )  # fmt: skip
+        p2p, scores, len(pair[1].rows), record, embeddings=pair, registration=laid
+    )
 
 
 def match_otherwise(
@@ -267,8 +267,8 @@ def match_otherwise(
         Those it was found with, without ``align``.
     """
     first, second = (one.alignment for one in matches.embeddings)
-    other = alignment.BACK @ first.rotation if first.other is None else first.other
-    return match(model, source, target, align=(other, second.rotation), **settings)
+    ways = alignment.otherwise(first), second.rotation
+    return match(model, source, target, align=ways, **settings)
 
 
 @dataclass(frozen=True)
@@ -341,8 +341,10 @@ def _embed(
     points: int | None,
     cache: Path | None,
     aligned: Callable[[Operators], Alignment],
+    *,
+    otherwise: bool = False,
 ) -> Embedding:
-    """Embedding of a shape, turned as ``aligned`` says of its operators."""
+    """Embedding of a shape, turned as ``aligned`` says of its operators; perhaps otherwise, too."""
     if points is not None and points < MIN_POINTS:
         raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
     started = time.perf_counter()
@@ -350,9 +352,13 @@ def _embed(
     prepared = time.perf_counter()
     operators = looked_at.operators
     turn = aligned(operators)
-    if turn.turns:
-        operators = alignment.turned(operators, turn.rotation)
-    values = np.asarray(model.embed(operators))
+    values = np.asarray(
+        model.embed(alignment.turned(operators, turn.rotation) if turn.turns else operators)
+    )
+    other = None
+    if otherwise:
+        rows, others = alignment.glimpse(operators, alignment.otherwise(turn), model)
+        other = looked_at.sample[rows], others
     return Embedding(
         values=values if looked_at.interpolation is None else values[operators.rows],
         sample=looked_at.sample,
@@ -368,6 +374,7 @@ def _embed(
         sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
         weights=model.digest,
         similarity=model.config.similarity,
+        otherwise=other,
     )
 
 
@@ -441,7 +448,11 @@ class _How:
 
     def embedded(self, model: CoupledEmbedding, shape: Shape | Embedding, side: int) -> Embedding:
         if isinstance(shape, Shape):
-            return embed(model, shape, align=self.ways[side], points=self.points, cache=self.cache)
+            way, first = self.ways[side], side == 0
+            return _embed(
+                model, shape, self.points, self.cache,
+                lambda ops: alignment.align(ops, way, model), otherwise=first,
+            )  # fmt: skip
         if shape.weights != model.digest:
             raise InputError(
                 f"{shape.name}: was embedded with other weights than those to match with; "
@@ -463,8 +474,9 @@ def _aligned_to_target(
         return pair
     target = pair[1]
     turned = _embed(
-        model, source, how.points, how.cache, lambda ops: alignment.align_to(ops, target, model)
-    )
+        model, source, how.points, how.cache,
+        lambda ops: alignment.align_to(ops, target, model), otherwise=True,
+    )  # fmt: skip
     return turned, target
 
 
@@ -519,10 +531,20 @@ def _send_embedded(
         sending.send(error)
 
 
-def _verdict(scores: Float[np.ndarray, " n"], pair: tuple[Embedding, Embedding]) -> dict[str, Any]:
+def _judged(
+    scores: Float[np.ndarray, " n"],
+    pair: tuple[Embedding, Embedding],
+    kept: float | None,
+    other: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Verdict, the other answer, and share of handedness kept, for the record."""
     names, turns = [one.name for one in pair], [one.alignment for one in pair]
-    verdict = trust.judge(scores, names, turns)
-    return {"word": verdict.word, "reasons": list(verdict.reasons)}
+    verdict = trust.judge(scores, names, turns, kept, other)
+    return {
+        "other_answer": other,
+        "handedness_kept": None if kept is None else round(kept, 3),
+        "verdict": {"word": verdict.word, "reasons": list(verdict.reasons)},
+    }
 
 
 def _coupled(

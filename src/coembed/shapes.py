@@ -383,6 +383,9 @@ class Embedding:
         How the shape was turned for the network; ``points`` are not.
     seconds
         For operators and network.
+    otherwise
+        Some rows of ``points`` and their embedding with the shape turned the next best way; None
+        if nobody asked. It is not written to files.
     """
 
     values: Float[np.ndarray, "m d"]
@@ -399,6 +402,7 @@ class Embedding:
     notes: tuple[str, ...] = ()
     alignment: Alignment = field(default_factory=Alignment)
     seconds: tuple[float, float] = (0.0, 0.0)
+    otherwise: tuple[Int[np.ndarray, " q"], Float[np.ndarray, "q e"]] | None = None
 
     def everywhere(self) -> Float[np.ndarray, "n d"]:
         """Embedding of every distinct point."""

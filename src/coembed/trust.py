@@ -4,21 +4,37 @@ Takes where matches lead and where the way back ends. The score is calibrated on
 of the matches with a score of about s, about s lie within 5 % of sqrt(area) of the truth.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from coembed import compiled
-from coembed.annotations import Float
-from coembed.shapes import Alignment
+from coembed import compiled, geometry, sampling
+from coembed.annotations import Float, Int
+from coembed.search import there_and_back
+from coembed.shapes import Alignment, Embedding, Shape
 
-__all__ = ["CLOSE", "Verdict", "judge", "score", "signs"]
+__all__ = [
+    "CLOSE",
+    "NEARLY",
+    "Verdict",
+    "handedness",
+    "judge",
+    "other_answer",
+    "refusal",
+    "score",
+    "signs",
+]
 
 CLOSE = 0.05
 """In sqrt(area): an error below it is what the score is the chance of."""
 
+NEARLY = 0.06
+"""Of the mean score: an answer that has so much less than another is nearly as good."""
+
 _NEIGHBORS = 10
+_GLIMPSED = 800  # points of the target among which the other answer is looked for
 # logistic regression on 24 generated people in 48 pairs (benchmarks/trust.py): off, off of the
 # neighbours, stretch, constant
 _WEIGHTS = (-0.312, -2.279, -0.738, -7.381)
@@ -70,10 +86,93 @@ def signs(
     )
 
 
+def handedness(
+    source: Shape | Embedding, target: Shape | Embedding, p2p: Int[np.ndarray, " n"]
+) -> float | None:
+    """Share of the source's area whose left and right a map keeps; None if nobody can tell.
+
+    A face of the source keeps its side if, with its corners carried to the target, it still winds
+    about the outward normal there: 0.9 and more of a person's faces do, under 0.2 in a map that
+    exchanges left and right but not front and back. Both must be meshes that wind one way about
+    a volume; faces that the map makes a line or a point of do not count.
+    """
+    if not (isinstance(source, Shape) and isinstance(target, Shape)):
+        return None
+    ways = geometry.winding(source) * geometry.winding(target)
+    faces = source.sound_faces
+    faces = faces[(p2p[faces] >= 0).all(axis=1)]
+    if not ways or not len(faces):
+        return None
+    a, b, c = target.points[p2p[faces]].transpose(1, 0, 2)
+    carried = np.cross(b - a, c - a)
+    normals = _normals(target)[p2p[faces]].sum(axis=1)
+    keeps = ways * np.einsum("fa,fa->f", carried, normals)
+    area = geometry.face_areas(source.points[faces]) * (carried != 0).any(axis=1)
+    return float(area[keeps > 0].sum() / area.sum()) if area.any() else None
+
+
+def _normals(shape: Shape) -> Float[np.ndarray, "n 3"]:
+    """For each point the normals of its faces, added up, each as long as twice the area."""
+    faces = shape.sound_faces
+    a, b, c = shape.points[faces].transpose(1, 0, 2)
+    sums = [
+        np.bincount(faces.ravel(), np.repeat(part, 3), minlength=len(shape.points))
+        for part in np.cross(b - a, c - a).T
+    ]
+    return np.stack(sums, axis=1)
+
+
+def other_answer(source: Embedding, target: Embedding) -> dict[str, Any] | None:
+    """How good the map is with the source turned the next best way; None if nobody looked.
+
+    For people that nearly always exchanges front and back, and so left and right. Mean scores of
+    both answers at 800 points, and whether the other one is nearly as good. Then only the way in
+    which the shapes face tells which one is right.
+    """
+    if source.otherwise is None:
+        return None
+    rows, values = source.otherwise
+    some = target.sample[sampling.thin(target.points[target.sample], _GLIMPSED)]
+    points, ends, goals = source.points[rows], target.points[some], target.at(some)
+    means = []
+    for one in (source.at(rows), values):
+        there, back = there_and_back(one, goals, similarity=source.similarity)
+        off = np.linalg.norm(points - points[back], axis=1)
+        means.append(round(float(score(points, ends[there], off).mean()), 3))
+    nearly = means[1] > means[0] - NEARLY
+    return {"mean_score": means[1], "first": means[0], "nearly_as_good": nearly}
+
+
+def refusal(record: Mapping[str, Any]) -> str:
+    """Why a map is refused, by its record, in one line; "" if it is not."""
+    verdict = record["verdict"]
+    if verdict["word"] != "refused":
+        return ""
+    return f"no map of {record['source']['name']} to {record['target']['name']}: " + "; ".join(
+        verdict["reasons"]
+    )
+
+
 def judge(
-    scores: Float[np.ndarray, " n"], names: Sequence[str], alignments: Sequence[Alignment]
+    scores: Float[np.ndarray, " n"],
+    names: Sequence[str],
+    alignments: Sequence[Alignment],
+    kept: float | None = None,
+    other: Mapping[str, Any] | None = None,
 ) -> Verdict:
-    """The verdict on a pair, from the scores of its matches and how its shapes stand."""
+    """The verdict on a pair.
+
+    Parameters
+    ----------
+    scores
+        Of its matches.
+    names, alignments
+        Of its shapes.
+    kept
+        What `handedness` says of the map.
+    other
+        What `other_answer` says of the pair.
+    """
     mean = float(scores.mean()) if len(scores) else 0.0
     reasons = []
     if mean < _GOOD:
@@ -92,7 +191,19 @@ def judge(
                 "let its turn be found (--align auto)"
             )
         if one.ambiguous:
-            reasons.append(f"{name} can be turned two ways: left and right may be exchanged")
+            reasons.append(
+                f"{name} can be turned two ways: left and right may be exchanged (see --both)"
+            )
+    if kept is not None and kept < 0.5:
+        reasons.append(
+            f"the map mirrors: {1 - kept:.0%} of {names[0]}'s faces lie on {names[1]} the other "
+            "way round, so left and right are exchanged"
+        )
+    if mean >= _POOR and other is not None and other["mean_score"] > other["first"]:
+        reasons.append(
+            f"{names[0]} turned the next best way gives a better map (mean score "
+            f"{other['mean_score']:.3f} against {other['first']:.3f}): see both (--both)"
+        )
     if not reasons:
         return Verdict("good")
     return Verdict("refused" if mean < _POOR else "doubtful", tuple(reasons))
