@@ -44,6 +44,7 @@ ORDER = [
     "evaluation",
     "ground",
     "alignment",
+    "completion",
     "functional",
     "registration",
     "adaptation",

@@ -33,11 +33,13 @@ __all__ = [
     "align",
     "align_to",
     "glimpse",
+    "known_to",
     "learn",
     "load",
     "otherwise",
     "rotation_of",
     "save",
+    "thinned",
     "turned",
 ]
 
@@ -64,6 +66,8 @@ _KEPT, _STEPS = 6, 2  # guesses that are followed, how often each is set upright
 _SAME, _OTHER = 30.0, 60.0  # degrees: turns that are one and the same; that are different answers
 _UPRIGHT = 0.955  # likeness that people reach who stand within about 30 degrees of upright
 _PERSON = 0.94  # likeness that people reach in some turn
+_PART = 0.9  # the same of parts of people, to whole ones
+_PART_GAIN = 0.02  # for which a part is turned: what is missing can make a wrong turn look right
 _GAIN = 0.01  # of likeness, for which a small turn is worth while
 BACK = np.diag([-1.0, 1, -1])
 """Half a turn about the y axis."""
@@ -100,7 +104,8 @@ class Compass:
     frame: Float[np.ndarray, "e 9"]
 
     way = "auto"
-    least = _PERSON
+    least, enough = _PERSON, _UPRIGHT
+    gain, stays = _GAIN, False  # likeness for which a turn is worth while; whether of any turn
 
     def compare(
         self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
@@ -109,6 +114,13 @@ class Compass:
 
         The likeness is the mean cosine of nearest neighbours, both ways.
         """
+        there, back, places = self._compared(values, mass, people)
+        return (there + back) / 2, places
+
+    def _compared(
+        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
+    ) -> tuple[float, float, Float[np.ndarray, "n 3"]]:
+        """The likeness from the shape to the people, and back."""
         values = directed(values, "cosine")
         there, back = 0.0, 0.0
         places = np.zeros((len(values), 3))
@@ -118,7 +130,7 @@ class Compass:
             places += self.places[person][found]
             there += float(mass @ cosines[np.arange(len(found)), found])
             back += float(cosines.max(axis=0).mean())
-        return (there / float(mass.sum()) + back) / (2 * people), places / people
+        return there / float(mass.sum()) / people, back / people, places / people
 
     def upright(
         self,
@@ -137,11 +149,35 @@ class Compass:
         return ground.stand(points @ rotation.T, mass) @ rotation
 
 
+class _PartCompass(Compass):
+    """A compass for parts of people: what of a person is missing does not count."""
+
+    least, enough = _PART, _PART
+    gain, stays = _PART_GAIN, True
+
+    def compare(
+        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
+    ) -> tuple[float, Float[np.ndarray, "n 3"]]:
+        """As of a `Compass`, but the likeness from the shape to the people only."""
+        there, _, places = self._compared(values, mass, people)
+        return there, places
+
+    def upright(
+        self,
+        points: Float[np.ndarray, "n 3"],
+        mass: Float[np.ndarray, " n"],
+        places: Float[np.ndarray, "n 3"],
+    ) -> Float[np.ndarray, "3 3"]:
+        """The rotation that lays the points best on the mean body: landmarks may be missing."""
+        return _laid_best(points, mass, places)
+
+
 class _Template:
     """One shape, as it stands, in the place of the people of a `Compass`."""
 
     way = "target"
-    least = -1.0
+    least, enough = -1.0, -1.0
+    gain, stays = _GAIN, False
 
     def __init__(
         self, embedding: Float[np.ndarray, "m d"], points: Float[np.ndarray, "m 3"]
@@ -163,12 +199,12 @@ class _Template:
         places: Float[np.ndarray, "n 3"],
     ) -> Float[np.ndarray, "3 3"]:
         """The rotation that lays the points best on their places."""
-        weights = mass[:, None] / mass.sum()
-        points = points - (weights * points).sum(axis=0)
-        return _rotation_near((weights * places).T @ points)
+        return _laid_best(points, mass, places)
 
 
-def align(operators: Operators, way: Way, network: CoupledEmbedding) -> Alignment:
+def align(
+    operators: Operators, way: Way, network: CoupledEmbedding, *, partial: bool = False
+) -> Alignment:
     """The turn in which a shape stands as those did that the network was trained on.
 
     Parameters
@@ -180,6 +216,8 @@ def align(operators: Operators, way: Way, network: CoupledEmbedding) -> Alignmen
     network
         Where nothing tells that its training shapes were people, y up, facing +z
         (``info["frame"]``), ``"auto"`` leaves every shape as it is.
+    partial
+        The shape may be a part of a person.
 
     Raises
     ------
@@ -195,8 +233,7 @@ def align(operators: Operators, way: Way, network: CoupledEmbedding) -> Alignmen
         )
     if way == "target" or network.frame != PEOPLE:
         return Alignment("none")
-    compass = load()
-    known = network if network.digest == compass.weights else model.load()
+    compass, known = known_to(network, partial=partial)
     search = _Search(operators, known, compass)
     if way == "yaw":
         return search.yaw()
@@ -274,8 +311,7 @@ class _Search:
     def _of(self, points: int) -> Operators:
         if points not in self._thinned:
             n_eig = self._model.config.n_eig
-            rows = sampling.thin(self._operators.points, points)
-            self._thinned[points] = _at(self._operators, rows, n_eig)
+            self._thinned[points] = thinned(self._operators, points, n_eig)
         return self._thinned[points]
 
     def standing(self) -> Alignment | None:
@@ -283,7 +319,7 @@ class _Search:
         there, places = self._look(_MIDDLE, np.eye(3))
         few = self._of(_MIDDLE[0])
         upright = self._compass.upright(few.points, few.mass, places)
-        if there < _UPRIGHT or degrees_of(upright) > _SAME:
+        if there < self._compass.enough or degrees_of(upright) > _SAME:
             return None
         back, _ = self._look(_MIDDLE, BACK)
         if back > there:
@@ -323,7 +359,9 @@ class _Search:
         as_it_is, _ = self._look(_FINE, np.eye(3))
         known = likeness >= self._compass.least
         close = degrees_of(rotation) < _SAME or way == "target"
-        stays = not known or (close and likeness - as_it_is < _GAIN)
+        stays = not known or (
+            (close or self._compass.stays) and likeness - as_it_is < self._compass.gain
+        )
         return Alignment(
             way,
             rotation=np.eye(3) if stays else rotation,
@@ -352,6 +390,11 @@ class _Search:
         few = self._of(points)
         values = np.asarray(self._model.embed(turned(few, turn)))
         return self._compass.compare(values, few.mass, people)
+
+
+def thinned(operators: Operators, n: int, n_eig: int) -> Operators:
+    """The same functions on about n points, evenly spread."""
+    return _at(operators, sampling.thin(operators.points, n), n_eig)
 
 
 def _at(operators: Operators, rows: Int[np.ndarray, " m"], n_eig: int) -> Operators:
@@ -403,6 +446,17 @@ def _rotation_near(matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "3 3"]
     left[:, -1] *= np.sign(np.linalg.det(left @ right))
     rotation: Float[np.ndarray, "3 3"] = left @ right
     return rotation
+
+
+def _laid_best(
+    points: Float[np.ndarray, "n 3"],
+    mass: Float[np.ndarray, " n"],
+    places: Float[np.ndarray, "n 3"],
+) -> Float[np.ndarray, "3 3"]:
+    """The rotation that lays points, each of so much mass, best on their places."""
+    weights = mass[:, None] / mass.sum()
+    points = points - (weights * points).sum(axis=0)
+    return _rotation_near((weights * places).T @ points)
 
 
 def _laid_on(
@@ -477,11 +531,19 @@ def save(compass: Compass, path: Path | str, *, force: bool = False) -> None:
 
 
 @cache
-def load() -> Compass:
-    """The compass of the weights that ship."""
+def load(name: str = "human") -> Compass:
+    """The compass of weights that ship; that of ``"human-parts"`` is for parts of people."""
     with (
-        as_file(package_files("coembed") / "data" / "compass.npz") as path,
+        as_file(package_files("coembed") / "data" / f"{name}-compass.npz") as path,
         np.load(path) as stored,
     ):
         arrays = {name: stored[name].astype(np.float32) for name in (*_HALVES, *_SINGLES)}
-        return Compass(str(stored["weights"]), **arrays)
+        kind = _PartCompass if name == "human-parts" else Compass
+        return kind(str(stored["weights"]), **arrays)
+
+
+def known_to(network: CoupledEmbedding, *, partial: bool) -> tuple[Compass, CoupledEmbedding]:
+    """The compass for whole people or for parts, and the network it is for, this one if it can."""
+    name = "human-parts" if partial else "human"
+    compass = load(name)
+    return compass, network if network.digest == compass.weights else model.load(name)

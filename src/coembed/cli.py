@@ -66,6 +66,13 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 WEIGHTS = click.option(
     "--weights", default="human", show_default=True, help="A .safetensors file, or 'human'."
 )
+WEIGHTS_BY_PART = click.option(
+    "--weights", help="A .safetensors file, 'human' (default), or 'human-parts' (with --partial)."
+)
+PARTIAL = click.option(
+    "--partial", is_flag=True,
+    help="Shapes may be parts of people; target parts leave rows without an answer.",
+)  # fmt: skip
 REFINE = click.option(
     "--refine",
     type=click.Choice(["none", "register", "spectral"]),
@@ -153,8 +160,14 @@ def commands() -> None:
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
 @click.option("--out", type=PATH, required=True, help="Map to write: .txt or .npz.")
-@WEIGHTS
+@WEIGHTS_BY_PART
 @ALIGN
+@PARTIAL
+@click.option(
+    "--scale",
+    type=float,
+    help="With --partial: a unit of the source in units of the target; else found.",
+)
 @click.option("--both", is_flag=True,
               help="Write OUT-other too: with the source turned the next best way.")  # fmt: skip
 @COUPLED
@@ -191,7 +204,8 @@ def commands() -> None:
 @FORCE
 @JSON
 def match(
-    source: Path, target: Path, out: Path, weights: str, align: str, both: bool, coupled: bool,
+    source: Path, target: Path, out: Path, weights: str | None, align: str, partial: bool,
+    scale: float | None, both: bool, coupled: bool,
     refine: str, anyway: bool, adapt: float, deformed: Path | None, morph: Path | None,
     report: Path | None, points: int | None, max_memory: int | None, cache: Path | None, jobs: int,
     incomplete: bool, force: bool, as_json: bool,
@@ -211,6 +225,7 @@ def match(
     moved = _outputs_of_match(out, refine, deformed, morph, force)
     second = _other_output(out, force) if both else None
     _check_report(report, force)
+    weights = _weights(weights, partial)
     loaded = model.load(weights)
     started = time.perf_counter()
     one, other = (_shape_or_embedding(path, incomplete) for path in (source, target))
@@ -221,7 +236,7 @@ def match(
     with _bar_of_match(cost) as stage:
         settings: dict[str, Any] = {
             "coupled": coupled, "refine": refine, "adapt": adapt, "points": points,
-            "cache": cache, "jobs": jobs,
+            "cache": cache, "jobs": jobs, "partial": partial, "scale": scale,
         }  # fmt: skip
         matches = matching.match(loaded, one, other, align=_ways(align), report=stage, **settings)
         if not anyway:
@@ -235,7 +250,7 @@ def match(
         "source": str(source), "source_sha256": files.digest_of(source),
         "target": str(target), "target_sha256": files.digest_of(target),
         "weights": weights, "align": align, "coupled": coupled, "refine": refine, "adapt": adapt,
-        "points": points, "incomplete": incomplete,
+        "points": points, "incomplete": incomplete, "partial": partial, "scale": scale,
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
@@ -245,6 +260,10 @@ def match(
         files.write_bytes(report, reports.report_match(one, other, matches), force=force)
     facts = _facts_of_match(matches) | {"map": str(out), "record": str(record_path)}
     _print(facts | ({} if report is None else {"report": str(report)}), as_json)
+
+
+def _weights(given: str | None, partial: bool) -> str:
+    return given or ("human-parts" if partial else "human")
 
 
 def _check_verdict(matches: Any) -> None:
@@ -381,6 +400,7 @@ def rerun(record: Path, out: Path | None, force: bool, as_json: bool) -> None:
             raise InputError(f"{path}: the file has changed since the record was written")
         pair.append(_shape_or_embedding(path, run.get("incomplete", False)))
     settings = {name: run[name] for name in ("coupled", "refine", "adapt", "points")}
+    settings |= {name: run.get(name) for name in ("partial", "scale")}
     matches = matching.match(loaded, pair[0], pair[1], align=_ways(run["align"]), **settings)
     if out is not None:
         files.write_matches(out, matches, force=force)
@@ -460,8 +480,9 @@ def carry(
 @commands.command()
 @click.argument("shapes", type=PATH, nargs=-1, required=True)
 @click.option("--out", type=PATH, required=True, help="Embedding to write: .npz, or a folder.")
-@WEIGHTS
+@WEIGHTS_BY_PART
 @ALIGN_EACH
+@PARTIAL
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
@@ -469,8 +490,8 @@ def carry(
 @FORCE
 @JSON
 def embed(
-    shapes: tuple[Path, ...], out: Path, weights: str, align: str, points: int | None,
-    cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
+    shapes: tuple[Path, ...], out: Path, weights: str | None, align: str, partial: bool,
+    points: int | None, cache: Path | None, jobs: int, incomplete: bool, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Embed shapes once, to be matched many times.
 
@@ -481,9 +502,12 @@ def embed(
     """
     from coembed import model
 
-    way, loaded = _way(align), model.load(weights)
+    way, loaded = _way(align), model.load(_weights(weights, partial))
     paths = _embedding_paths(shapes, out, force)
-    work = [(loaded, shape, way, points, cache, path, force, incomplete) for shape, path in paths]
+    work = [
+        (loaded, shape, way, partial, points, cache, path, force, incomplete)
+        for shape, path in paths
+    ]
     seconds = [0.0, 0.0]
     with _progress("embed", len(work), hidden=len(work) == 1) as bar:
         for name, notes, taken in _each(jobs, _embed_file, work):
@@ -677,7 +701,7 @@ def info(shapes: tuple[Path, ...], incomplete: bool, as_json: bool) -> None:
     from coembed import evaluation, formats, geometry, model
 
     for path in shapes:
-        if str(path) == "human" or path.suffix == ".safetensors":
+        if str(path) in model.SHIPPED or path.suffix == ".safetensors":
             loaded = model.load(path)
             count = sum(int(value.size) for value in loaded.parameters.values())
             _print({"weights": str(path), "parameters": count, **loaded.info}, as_json)
@@ -830,7 +854,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 
 @commands.command()
 @click.argument("folder", type=PATH)
-@WEIGHTS
+@WEIGHTS_BY_PART
 @click.option("--method", default="coe", show_default=True,
               help="coe, spectral, hks, wks, cqhb-hks, cqhb-gt or pyfm-wks.")  # fmt: skip
 @click.option("--refine", default="none", show_default=True,
@@ -842,7 +866,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @click.option("--cut", type=click.Choice(["views", "planes", "holes", "limbs"]),
               help="Cut every source; targets stay whole.")  # fmt: skip
 @click.option("--cut-both", is_flag=True, help="Cut the targets, too.")
-@click.option("--partial", is_flag=True, help="Match parts as parts: rows may get no answer.")
+@PARTIAL
 @click.option(
     "--noise", default=0.0, show_default=True, help="Gaussian noise; 1: the shape's radius."
 )
@@ -871,7 +895,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @FORCE
 @JSON
 def bench(
-    folder: Path, weights: str, method: str, refine: str, shapes: str, pairs: str,
+    folder: Path, weights: str | None, method: str, refine: str, shapes: str, pairs: str,
     views: Path | None, cut: str | None, cut_both: bool, partial: bool, noise: float, thin: float,
     turn: float, resample: int, contact: bool, samples: int, edges: bool, truth_base: str,
     align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
@@ -904,7 +928,7 @@ def bench(
     if out is not None:
         _check_results(out, force)
     _check_report(report, force)
-    loaded = model.load(weights)
+    loaded = model.load(_weights(weights, partial))
     with _stages() as stage:
         table = benchmark.bench(
             loaded, folder, settings, shapes=members, pairs=chosen, views=views, cache=cache,
@@ -912,7 +936,11 @@ def bench(
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
-        facts |= {"weights": loaded.info.get("name", weights), "coupled": coupled, "align": align}
+        facts |= {
+            "weights": loaded.info.get("name", str(weights)),
+            "coupled": coupled,
+            "align": align,
+        }
         facts |= {"points": points or "full"}
     facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
     if cut is not None:
@@ -1156,9 +1184,11 @@ def _embed_file(work: tuple[Any, ...]) -> tuple[str, tuple[str, ...], tuple[floa
     """Name, notes and seconds of one shape, whose embedding is written."""
     from coembed import files, formats, matching
 
-    model, path, align, points, cache, out, force, incomplete = work
+    model, path, align, partial, points, cache, out, force, incomplete = work
     shape = formats.read(path, incomplete=incomplete)
-    embedding = matching.embed(model, shape, align=align, points=points, cache=cache)
+    embedding = matching.embed(
+        model, shape, align=align, partial=partial, points=points, cache=cache
+    )
     files.write_embedding(out, embedding, force=force)
     return embedding.name, embedding.notes, embedding.seconds
 

@@ -22,7 +22,7 @@ from safetensors.numpy import save as to_bytes
 from coembed.annotations import Int
 from coembed.errors import FileFormatError, InputError
 from coembed.sampling import Interpolation
-from coembed.shapes import Alignment, Correspondence, Embedding, Operators, Shape
+from coembed.shapes import Alignment, Completion, Correspondence, Embedding, Operators, Shape
 
 __all__ = [
     "check_as_long",
@@ -209,7 +209,7 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 # -------------------------------------------------------------------------------- embeddings
 
-_EMBEDDING_FORMAT = "coembed-embedding-2"
+_EMBEDDING_FORMAT = "coembed-embedding-3"
 _EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
 _EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes")
 
@@ -224,6 +224,8 @@ def write_embedding(path: Path | str, embedding: Embedding, *, force: bool = Fal
         raise InputError(f"{path}: embeddings are written as .npz")
     facts = {name: getattr(embedding, name) for name in _EMBEDDING_FACTS}
     facts["alignment"] = embedding.alignment.facts()
+    completion = embedding.completion
+    facts["completion"] = None if completion is None else completion.facts()
     arrays = {name: getattr(embedding, name) for name in _EMBEDDING_ARRAYS}
     if embedding.interpolation is not None:
         arrays["nearest"] = embedding.interpolation.nearest
@@ -254,6 +256,8 @@ def read_embedding(path: Path | str) -> Embedding:
         interpolation = None if carried[0] is None else Interpolation(*carried)
         header["notes"] = tuple(header["notes"])
         header["alignment"] = Alignment.of(header["alignment"])
+        completion = header["completion"]
+        header["completion"] = None if completion is None else Completion.of(completion)
         return Embedding(**arrays, **header, interpolation=interpolation)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{path}: not an embedding written by coembed ({error})") from error

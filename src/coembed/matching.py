@@ -17,6 +17,7 @@ from coembed import (
     __version__,
     adaptation,
     alignment,
+    completion,
     functional,
     geometry,
     health,
@@ -24,20 +25,29 @@ from coembed import (
     trust,
 )  # fmt: skip
 from coembed.alignment import Way
-from coembed.annotations import Float, Int
+from coembed.annotations import Bool, Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
 from coembed.layers import Landmarks
 from coembed.model import CoupledEmbedding
 from coembed.registration import Registration, Surface, register
-from coembed.search import Cells, Partition, nearest, there_and_back
-from coembed.shapes import MIN_POINTS, Alignment, Correspondence, Embedding, Operators, Shape
+from coembed.search import Cells, Partition, directed, nearest, there_and_back
+from coembed.shapes import (
+    MIN_POINTS,
+    Alignment,
+    Completion,
+    Correspondence,
+    Embedding,
+    Operators,
+    Shape,
+)
 
 __all__ = [
     "POINTS",
     "REFINEMENTS",
     "Cost",
     "EmbeddedCorrespondence",
+    "apart",
     "embed",
     "estimate",
     "match",
@@ -142,6 +152,8 @@ def match(
     target: Shape | Embedding,
     *,
     align: Way | tuple[Way, Way] = "auto",
+    partial: bool = False,
+    scale: float | None = None,
     coupled: bool = False,
     refine: str = "none",
     adapt: float = 0.0,
@@ -166,6 +178,14 @@ def match(
         ``"target"``: the source is turned as the target stands. ``"x"``, ``"-x"``, ... ``"-z"``:
         the axis that is up. A rotation matrix, or its nine numbers. ``"none"``: not at all. The
         points of the answer, such as `EmbeddedCorrespondence.deformed`, are never turned.
+    partial
+        Either shape may be a part of a person: what one camera sees, or what a cut leaves. How
+        large the whole is and where the part lies on it is found first (`coembed.completion`).
+        Source rows that have no counterpart on a target that is a part get -1. An `Embedding` made
+        without ``partial`` is taken for a whole.
+    scale
+        How long a unit of the source file is in units of the target file, if it is known: 1 if
+        both are in metres. By default that is found, too. Only for ``partial``.
     coupled
         Refine the pair's embeddings by cross-attention first, as in the paper; by default each
         shape is embedded alone, as the released code does at test. Above 10,000 points attention
@@ -206,11 +226,14 @@ def match(
         raise InputError(f"refine must be one of {', '.join(REFINEMENTS)}; got {refine!r}")
     if not 0 <= adapt < np.inf:
         raise InputError(f"adapt must be a number of seconds, 0 or more; got {adapt}")
+    if scale is not None and not (partial and 0 < scale < np.inf):
+        raise InputError(f"scale must be above 0, and needs partial; got {scale}")
     if coupled:
         model.check_coupled()
     started = time.perf_counter()
     report("embed")
-    how = _How(points, cache, align if isinstance(align, tuple) else (align, align))
+    ways = align if isinstance(align, tuple) else (align, align)
+    how = _How(points, cache, ways, partial, scale)
     pair = _embedded_pair(model, (source, target), how, jobs)
     other = trust.other_answer(*pair)
     refining = time.perf_counter()
@@ -223,7 +246,7 @@ def match(
         pair, laid, notes = _refined(pair, refine, adapt, cache)
     report("match")
     searching = time.perf_counter()
-    there, score, recall = _found(*pair)
+    there, score, overlap, recall = _found(*pair, partial)
     ended = time.perf_counter()
     seconds = {
         "prepare": pair[0].seconds[0] + pair[1].seconds[0],
@@ -234,13 +257,16 @@ def match(
     }
     settings = {
         "coupled": coupled, "refine": refine, "adapt": adapt, "search_recall": recall,
-        "notes": notes,
+        "notes": notes, "partial": {"scale": scale} if partial else None,
     }  # fmt: skip
     record = _record(model, pair, (source, target), settings, seconds)
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
+    if pair[1].part:
+        record["partial"] |= _piled_up(p2p, overlap[rows] >= 0.5)
+        p2p[overlap[rows] < 0.5] = -1
     scores = np.where(rows < 0, 0, score[rows])
-    record |= _judged(scores[rows >= 0], pair, trust.handedness(source, target, p2p), other)
+    record |= _judged(scores[p2p >= 0], pair, trust.handedness(source, target, p2p), other)
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
         p2p, scores, len(pair[1].rows), record, embeddings=pair, registration=laid
@@ -322,6 +348,7 @@ def embed(
     shape: Shape,
     *,
     align: Way = "auto",
+    partial: bool = False,
     points: int | None = POINTS,
     cache: Path | None = None,
 ) -> Embedding:
@@ -329,10 +356,10 @@ def embed(
 
     Parameters
     ----------
-    align, points, cache
+    align, partial, points, cache
         As in `match`.
     """
-    return _embed(model, shape, points, cache, lambda ops: alignment.align(ops, align, model))
+    return _How(points, cache, (align, align), partial).embedded(model, shape, 1)
 
 
 def _embed(
@@ -343,8 +370,12 @@ def _embed(
     aligned: Callable[[Operators], Alignment],
     *,
     otherwise: bool = False,
+    completed: Callable[[Operators], Completion] | None = None,
 ) -> Embedding:
-    """Embedding of a shape, turned as ``aligned`` says of its operators; perhaps otherwise, too."""
+    """Embedding of a shape, turned as ``aligned`` says of its operators; perhaps otherwise, too.
+
+    A part is placed on its whole as ``completed`` says of the turned operators.
+    """
     if points is not None and points < MIN_POINTS:
         raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
     started = time.perf_counter()
@@ -352,9 +383,13 @@ def _embed(
     prepared = time.perf_counter()
     operators = looked_at.operators
     turn = aligned(operators)
-    values = np.asarray(
-        model.embed(alignment.turned(operators, turn.rotation) if turn.turns else operators)
-    )
+    upright = alignment.turned(operators, turn.rotation) if turn.turns else operators
+    part, factor = None if completed is None else completed(upright), 1.0
+    if part is not None and not part.whole:
+        factor = part.factor
+        operators = operators.placed(factor, np.zeros(3))
+        upright = upright.placed(factor, part.shift)
+    values = np.asarray(model.embed(upright))
     other = None
     if otherwise:
         rows, others = alignment.glimpse(operators, alignment.otherwise(turn), model)
@@ -363,12 +398,19 @@ def _embed(
         values=values if looked_at.interpolation is None else values[operators.rows],
         sample=looked_at.sample,
         interpolation=looked_at.interpolation,
-        points=looked_at.points,
+        points=looked_at.points if factor == 1 else looked_at.points * factor,
         rows=looked_at.rows,
         centre=looked_at.centre,
-        scale=looked_at.scale,
-        notes=(*shape.notes, *looked_at.notes, *turn.notes, *_mirrored(shape)),
+        scale=looked_at.scale * factor,
+        notes=(
+            *shape.notes,
+            *looked_at.notes,
+            *turn.notes,
+            *(part.notes if part else ()),
+            *_mirrored(shape),
+        ),
         alignment=turn,
+        completion=part,
         seconds=(prepared - started, time.perf_counter() - prepared),
         name=shape.name,
         sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
@@ -445,13 +487,23 @@ class _How:
     points: int | None
     cache: Path | None
     ways: tuple[Way, Way]
+    partial: bool = False
+    scale: float | None = None
 
-    def embedded(self, model: CoupledEmbedding, shape: Shape | Embedding, side: int) -> Embedding:
+    def embedded(
+        self,
+        model: CoupledEmbedding,
+        shape: Shape | Embedding,
+        side: int,
+        target: Embedding | None = None,
+    ) -> Embedding:
+        """The embedding of one of the shapes; that of a source of known scale needs the target."""
         if isinstance(shape, Shape):
-            way, first = self.ways[side], side == 0
+            way, first, partial = self.ways[side], side == 0, self.partial
             return _embed(
                 model, shape, self.points, self.cache,
-                lambda ops: alignment.align(ops, way, model), otherwise=first,
+                lambda ops: alignment.align(ops, way, model, partial=partial), otherwise=first,
+                completed=(lambda ops: self.completed(ops, model, target)) if partial else None,
             )  # fmt: skip
         if shape.weights != model.digest:
             raise InputError(
@@ -459,6 +511,15 @@ class _How:
                 "name the same weights, or embed it again"
             )
         return shape
+
+    def completed(
+        self, operators: Operators, model: CoupledEmbedding, target: Embedding | None
+    ) -> Completion:
+        """How a shape lies on its whole: found, or by the scale that is known."""
+        if self.scale is None or target is None:
+            return completion.complete(operators, model)
+        factor = self.scale * target.scale / operators.scale
+        return completion.complete(operators, model, factor=factor)
 
 
 def _aligned_to_target(
@@ -486,7 +547,10 @@ def _embedded_pair(
     how: _How,
     jobs: int,
 ) -> tuple[Embedding, Embedding]:
-    if jobs == 1 or any(isinstance(shape, Embedding) for shape in shapes):
+    if how.scale is not None:
+        target = how.embedded(model, shapes[1], 1)
+        pair = how.embedded(model, shapes[0], 0, target), target
+    elif jobs == 1 or any(isinstance(shape, Embedding) for shape in shapes):
         pair = how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
     else:
         pair = _embedded_at_once(model, shapes, how)
@@ -605,7 +669,7 @@ def _zoomed_out(
         operators = geometry.prepare(shape, n_eig=functional.MODES, cache=cache)
         rows = operators.rows
         bases.append(Basis(operators.evals, operators.evecs[rows], operators.mass[rows]))
-    there, back = _found(*few)[0], _found(*few[::-1])[0]
+    there, back = _found(few[0], few[1])[0], _found(few[1], few[0])[0]
     values = functional.zoomout(bases[0], bases[1], there, back)
     first, second = (
         replace(one, values=value, similarity="l2")
@@ -630,15 +694,18 @@ def _landmarks(embedding: Embedding) -> Landmarks:
 
 
 def _found(
-    source: Embedding, target: Embedding
-) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], float]:
-    """For each source point its target point, the score, and the recall of the search."""
+    source: Embedding, target: Embedding, partial: bool = False
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"], float]:
+    """For each source point its target point, the score, the chance that it has a counterpart at
+    all, and the recall of the search.
+    """
     points, similarity = source.points, source.similarity
     if max(len(points), len(target.points)) <= _BRUTE:
         x, y = source.everywhere(), target.everywhere()
         there, back = there_and_back(x, y, similarity=similarity)
         off = np.linalg.norm(points - points[back], axis=1)
-        return there, trust.score(points, target.points[there], off), 1.0
+        gap = apart(x, y[there], similarity) if partial else None
+        return there, *trust.chances(points, target.points[there], off, gap, similarity), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
     cells = Cells(target.at, _partition(target, cell_there), similarity)
@@ -646,8 +713,27 @@ def _found(
     back = nearest(target.at(middle_there), source.at(middle), similarity=similarity)
     few = points[middle]
     off = np.linalg.norm(few - few[back[cell_there[there[middle]]]], axis=1)
-    score = trust.score(few, target.points[there[middle]], off)
-    return there, score[cell], _recall(source, target, there)
+    ends = there[middle]
+    gap = apart(source.at(middle), target.at(ends), similarity) if partial else None
+    score, overlap = trust.chances(few, target.points[ends], off, gap, similarity)
+    return there, score[cell], overlap[cell], _recall(source, target, there)
+
+
+def apart(
+    one: Float[np.ndarray, "n d"], other: Float[np.ndarray, "n d"], similarity: str
+) -> Float[np.ndarray, " n"]:
+    """How far apart embeddings are, row by row, as the search sees it."""
+    pair = [directed(values, similarity) for values in (one, other)]
+    return np.linalg.norm(pair[0] - pair[1], axis=1).astype(np.float64)
+
+
+def _piled_up(p2p: Int[np.ndarray, " n"], answered: Bool[np.ndarray, " n"]) -> dict[str, int]:
+    """Rows without a counterpart; most rows with the same answer, with them and without."""
+    before, after = (
+        int(np.bincount(rows[rows >= 0], minlength=1).max()) for rows in (p2p, p2p[answered])
+    )
+    without = int((~answered & (p2p >= 0)).sum())
+    return {"without_counterpart": without, "most_on_one": after, "most_on_one_before": before}
 
 
 def _recall(source: Embedding, target: Embedding, there: Int[np.ndarray, " n"]) -> float:
@@ -704,6 +790,7 @@ def _record(
             "centre": one.centre.tolist(),
             "scale": one.scale,
             "alignment": one.alignment.facts(),
+            "completion": None if one.completion is None else one.completion.facts(),
         }
         for one, shape in zip(embedded, given, strict=True)
     ]

@@ -23,9 +23,20 @@ from coembed.errors import FileFormatError, InputError, WeightsError
 from coembed.layers import Landmarks
 from coembed.shapes import Array, Operators
 
-__all__ = ["PEOPLE", "CoupledEmbedding", "ModelConfig", "initial_parameters", "load", "save"]
+__all__ = [
+    "PEOPLE",
+    "SHIPPED",
+    "CoupledEmbedding",
+    "ModelConfig",
+    "initial_parameters",
+    "load",
+    "save",
+]
 
 _FORMAT = "coembed-weights-1"
+
+SHIPPED = ("human", "human-parts")
+"""Names of the weights that ship."""
 
 PEOPLE = "people, y up, facing +z"
 """What ``info["frame"]`` says of weights whose training shapes stood so."""
@@ -248,7 +259,8 @@ def load(path: Path | str = "human") -> CoupledEmbedding:
     Parameters
     ----------
     path
-        A ``.safetensors`` file written by `save`, or ``"human"`` for the weights that ship.
+        A ``.safetensors`` file written by `save`, or one of `SHIPPED`: ``"human"`` for whole
+        people, ``"human-parts"`` for parts of people.
 
     Raises
     ------
@@ -257,8 +269,8 @@ def load(path: Path | str = "human") -> CoupledEmbedding:
     WeightsError
         If it holds something else than coembed's weights.
     """
-    if str(path) == "human":
-        with as_file(package_files("coembed") / "data" / "human.safetensors") as shipped:
+    if str(path) in SHIPPED:
+        with as_file(package_files("coembed") / "data" / f"{path}.safetensors") as shipped:
             return load(shipped)
     path = Path(path)
     if path.suffix in (".pth", ".pt"):

@@ -173,9 +173,10 @@ def register(source: Surface, target: Surface) -> Registration:
     1. In both directions: about 1,000 nodes are matched by their features and moved there
        smoothly; then, five times, they are matched by features, position and normal and moved as
        rigidly as possible.
-    2. If one does not lie well: where the two directions disagree and one leaves points of the
-       other shape uncovered, the other direction is right. Both are done again from there, with
-       those edges cut that would be stretched: limbs that touch are not of one surface.
+    2. If one does not lie well (and none is a part): where the two directions disagree and one
+       leaves points of the other shape uncovered, the other direction is right. Both are done
+       again from there, with those edges cut that would be stretched: limbs that touch are not of
+       one surface.
     3. The new embeddings: features, positions on both shapes, normals on both shapes (the products
        of their components, so that signs do not matter). A direction counts for less the worse it
        fits; features count for less where they contradict position and normal.
@@ -185,8 +186,10 @@ def register(source: Surface, target: Surface) -> Registration:
     noise = sum(start.noise for start in starts) / 2
     ways = _deformed(surfaces, starts)
     well = _WELL / np.sqrt(min(len(surface.points) for surface in surfaces))
+    parts = any(surface.embedding.part for surface in surfaces)
     for _ in range(_PASSES):
-        if max(way.residual for way in ways) < well:
+        # what a part leaves uncovered tells nothing
+        if parts or max(way.residual for way in ways) < well:
             break
         on = [way.points for way in ways]
         starts = [
@@ -308,8 +311,22 @@ def _distance(
     return found
 
 
-def _residual(points: Float[np.ndarray, "n 3"], others: Float[np.ndarray, "m 3"]) -> float:
-    ways = _distance(points, others), _distance(others, points)
+def _residual(
+    points: Float[np.ndarray, "n 3"],
+    others: Float[np.ndarray, "m 3"],
+    part: bool = False,
+    on_part: bool = False,
+) -> float:
+    """Root mean square distance of a shape to that on which it lies, or back if that is more.
+
+    A part covers a part of the other only, so nobody looks back; on a part only the nearer half
+    of the points is asked to lie.
+    """
+    ways = [_distance(points, others)]
+    if not part and not on_part:
+        ways.append(_distance(others, points))
+    if on_part:
+        ways[0] = np.sort(ways[0])[: (len(points) + 1) // 2]
     return float(np.sqrt(max((way @ way) / len(way) for way in ways)))
 
 
@@ -350,7 +367,7 @@ def _deform(a: Surface, b: Surface, start: _Start) -> _Way:
         slide = b.normals[found] if once.slide else None
         places, turned = graph.settle(places, b.points[found], start.trust, once, slide)
     points = a.carry(places, a.chosen)
-    return _Way(places, points, _residual(points, b.points))
+    return _Way(places, points, _residual(points, b.points, a.embedding.part, b.embedding.part))
 
 
 def _stretched(surface: Surface, places: Float[np.ndarray, "k 3"]) -> Bool[np.ndarray, " e"]:

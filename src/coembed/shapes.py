@@ -19,6 +19,7 @@ __all__ = [
     "MIN_POINTS",
     "Alignment",
     "Array",
+    "Completion",
     "Correspondence",
     "Embedding",
     "Operators",
@@ -352,6 +353,61 @@ class Alignment:
         return cls(**{**known, "curve": tuple(known["curve"])})
 
 
+_WHOLE_FACTOR, _WHOLE_SHIFT = 0.9, 0.1  # a shape nearer to its whole than this is whole
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """Where a shape lies on the whole that it is a part of; the area of that is 1, its middle 0.
+
+    Parameters
+    ----------
+    factor
+        Its points, in units of the square root of its own area, times this are in units of the
+        square root of the area of the whole; the square is the share of the whole that is there.
+    shift
+        What is added then, for the network.
+    likeness
+        Mean cosine between the part, so placed, and the most alike points of whole people; 0 where
+        nobody looked.
+    known
+        False if the shape looks like no part of a person; then it is left as it is.
+    """
+
+    factor: float = 1.0
+    shift: Float[np.ndarray, " 3"] = field(default_factory=lambda: np.zeros(3))
+    likeness: float = 0.0
+    known: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether the shape is nearly all of it."""
+        near = float(np.linalg.norm(self.shift)) < _WHOLE_SHIFT
+        return _WHOLE_FACTOR < self.factor < 1 / _WHOLE_FACTOR and near
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to tell of it, one sentence each."""
+        if not self.known:
+            return (
+                f"looks like no part of a person (likeness {self.likeness:.3f}), so the scale of "
+                "the whole is not known; its own area is taken for that of the whole",
+            )
+        if self.whole:
+            return ()
+        share = f"{self.factor**2:.0%}"
+        return (f"taken for a part: about {share} of a whole one, and scaled so for the network",)
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as plain numbers, for records and files."""
+        return {**vars(self), "shift": self.shift.tolist()}
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> "Completion":
+        """What `facts` gave, again."""
+        return cls(**{**facts, "shift": np.array(facts["shift"])})
+
+
 @dataclass(frozen=True, eq=False)
 class Embedding:
     """A shape's embedding: all that matching needs to know of it.
@@ -368,7 +424,8 @@ class Embedding:
     interpolation
         From ``values`` to all ``points``; None if the sample is all of them.
     points
-        Distinct points, centred and scaled so that the area is 1.
+        Distinct points, centred and scaled so that the area is 1; of a part, so that the area of
+        its whole is 1.
     rows
         For each row of the shape, its row in ``points``; -1 where it has none.
     centre, scale
@@ -381,6 +438,8 @@ class Embedding:
         What was changed on the way in, one sentence each.
     alignment
         How the shape was turned for the network; ``points`` are not.
+    completion
+        How a part lies on its whole; None if the shape was taken for a whole one.
     seconds
         For operators and network.
     otherwise
@@ -401,8 +460,14 @@ class Embedding:
     similarity: str
     notes: tuple[str, ...] = ()
     alignment: Alignment = field(default_factory=Alignment)
+    completion: Completion | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
     otherwise: tuple[Int[np.ndarray, " q"], Float[np.ndarray, "q e"]] | None = None
+
+    @property
+    def part(self) -> bool:
+        """Whether the shape is a part, so that some of the other shape may have no match here."""
+        return self.completion is not None and not self.completion.whole
 
     def everywhere(self) -> Float[np.ndarray, "n d"]:
         """Embedding of every distinct point."""

@@ -19,9 +19,11 @@ __all__ = [
     "CLOSE",
     "NEARLY",
     "Verdict",
+    "chances",
     "handedness",
     "judge",
     "other_answer",
+    "part_signs",
     "refusal",
     "score",
     "signs",
@@ -38,6 +40,12 @@ _GLIMPSED = 800  # points of the target among which the other answer is looked f
 # logistic regression on 24 generated people in 48 pairs (benchmarks/trust.py): off, off of the
 # neighbours, stretch, constant
 _WEIGHTS = (-0.312, -2.279, -0.738, -7.381)
+# the same on parts of generated people (benchmarks/overlap.py), after matching by cosine and after
+# registration: the match is right; there is a counterpart
+_PARTS = {
+    "cosine": ((-0.3, -2.0, -0.7, -1.0, -1.0, -8.0), (-0.3, -2.0, -0.7, -1.0, -1.0, -8.0)),
+    "l2": ((-0.3, -2.0, -0.7, -1.0, -1.0, -8.0), (-0.3, -2.0, -0.7, -1.0, -1.0, -8.0)),
+}
 _GOOD, _POOR = 0.8, 0.5  # mean scores of a pair: above, good; below, refused
 
 
@@ -65,6 +73,47 @@ def score(
     return chance
 
 
+def chances(
+    points: Float[np.ndarray, "n 3"],
+    ends: Float[np.ndarray, "n 3"],
+    off: Float[np.ndarray, " n"],
+    apart: Float[np.ndarray, " n"] | None = None,
+    similarity: str = "cosine",
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """The chance of each match to be right, as `score`, and of each point to have a counterpart.
+
+    Parameters
+    ----------
+    apart
+        How far apart the embeddings of the two points are; None for whole shapes, of which every
+        point has a counterpart.
+    similarity
+        By which they were compared: ``"cosine"``; ``"l2"`` after registration.
+    """
+    if apart is None:
+        return score(points, ends, off), np.ones(len(points))
+    found = part_signs(points, ends, off, apart)
+    right, there = (1 / (1 + np.exp(-(found @ weights))) for weights in _PARTS[similarity])
+    return np.minimum(right, there), there
+
+
+def part_signs(
+    points: Float[np.ndarray, "n 3"],
+    ends: Float[np.ndarray, "n 3"],
+    off: Float[np.ndarray, " n"],
+    apart: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, "n 6"]:
+    """What the chances are made of where shapes are parts.
+
+    Those of `signs`, and before the 1 the logarithms of how far apart the embeddings are, and of
+    the median of that over the ten neighbours.
+    """
+    near = _near(points)
+    logs = np.log(np.stack([apart, np.median(apart[near], axis=1)], axis=1) + 0.01)
+    found = signs(points, ends, off)
+    return np.hstack([found[:, :3], logs, found[:, 3:]])
+
+
 def signs(
     points: Float[np.ndarray, "n 3"], ends: Float[np.ndarray, "n 3"], off: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n 4"]:
@@ -73,8 +122,7 @@ def signs(
     How far the way back ends off; the median of that over the ten neighbours; and the median factor
     by which the distances to these are stretched or shrunk.
     """
-    k = min(_NEIGHBORS, len(points) - 1)
-    near = compiled.tree(points).query(points, k=k + 1)[1][:, 1:]
+    near = _near(points)
     before, after = (
         np.linalg.norm(places[near] - places[:, None], axis=2) for places in (points, ends)
     )
@@ -84,6 +132,12 @@ def signs(
         [np.log(off + 0.01), np.log(around + 0.01), np.log(factor + 0.05), np.ones(len(off))],
         axis=1,
     )
+
+
+def _near(points: Float[np.ndarray, "n 3"]) -> Int[np.ndarray, "n k"]:
+    k = min(_NEIGHBORS, len(points) - 1)
+    near: Int[np.ndarray, "n k"] = compiled.tree(points).query(points, k=k + 1)[1][:, 1:]
+    return near
 
 
 def handedness(
