@@ -131,3 +131,31 @@ def test_neighbours_that_cannot_be_are_refused(rng, neighbors):
 def test_one_line_has_no_laplacian():
     with pytest.raises(NumericalError, match="no Laplacian of 20 points"):
         spectrum.laplacian(np.arange(20.0)[:, None] * [1, 2, 3], n_neighbors=6)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (8,), (11,), (0,)])
+def test_solutions_are_those_of_the_factor(rng, columns):
+    weak, mass = spectrum.laplacian(ellipsoid(rng))
+    factor = spectrum._factor(weak / mass.mean())
+    assert isinstance(factor, spectrum._NativeFactor)
+    matrix = weak / mass.mean() + 0.01 * scipy.sparse.eye_array(len(mass))
+    right = rng.standard_normal((len(mass), *columns))
+    kept = right.copy()
+    np.testing.assert_allclose(matrix @ factor.solve(right), right, atol=1e-9)
+    np.testing.assert_array_equal(right, kept)
+    turned = np.asfortranarray(right)
+    np.testing.assert_array_equal(factor.solve(turned), factor.solve(right))
+
+
+def test_a_factor_that_does_not_fit_is_refused(rng):
+    weak, _ = spectrum.laplacian(ellipsoid(rng, 200))
+    factor = spectrum._factor(weak)
+    with pytest.raises(ValueError, match="right-hand sides of its size"):
+        factor.solve(np.ones(199))
+    upper, (starts, *rest) = factor._upper, factor._lower
+    with pytest.raises(ValueError, match="right-hand sides of its size"):
+        native.solve(upper, (starts[:-1], *rest), factor._place, np.ones(200))
+    fixed = np.ones(200)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        native.solve(upper, factor._lower, factor._place, fixed)

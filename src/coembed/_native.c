@@ -1,6 +1,7 @@
-/* The Laplacian of a point cloud, compiled. Optional: spectrum.py asks a library where this is absent.
+/* Compiled parts: the Laplacian of a point cloud, and solutions with a sparse factor. They are optional:
+   where they are absent, libraries serve.
 
-   N. Sharp, K. Crane: A Laplacian for Nonmanifold Triangle Meshes, SGP 2020. It is the operator that
+   The Laplacian. N. Sharp, K. Crane: A Laplacian for Nonmanifold Triangle Meshes, SGP 2020. It is the operator that
    the library robust-laplacian makes, entry by entry: what is a matter of choice (tolerances, what
    comes first where two are equal, the sign of a normal) is chosen as there, also where another
    choice would do as well, since that decides between triangulations that are equally good.
@@ -30,6 +31,8 @@
 #define SLACK 1e-4      /* of the neighbourhood's radius: so far inside a circle is outside */
 #define NOT_DELAUNAY -1e-6 /* weight of an edge that is flipped */
 #define MOST_FLIPS 50 /* times the edges; a few per cent of them are usual */
+
+enum { DONE, NO_MEMORY, NO_TRIANGLES, TOO_LARGE };
 
 typedef struct {
     int32_t corner[3];
@@ -674,8 +677,6 @@ static int assemble(const Triangle *cover, int64_t count, int32_t n, Matrix *m) 
     return 1;
 }
 
-enum { DONE, NO_MEMORY, NO_TRIANGLES, TOO_LARGE };
-
 static int build(const double *points, int32_t n, const int32_t *near, int k, double factor,
                  Matrix *m) {
     int64_t count = 0;
@@ -692,37 +693,100 @@ static int build(const double *points, int32_t n, const int32_t *near, int k, do
     return ok ? DONE : NO_MEMORY;
 }
 
+/* ---- solutions ---------------------------------------------------------------------------------- */
+
+typedef struct { /* columns of a triangular matrix without its diagonal, and one over that */
+    const int32_t *starts, *rows;
+    const double *values, *scale;
+} Factor;
+
+/* One step of a solution for some columns side by side, in place: x[j] becomes
+   (x[j] - sum of values * x[rows] in column j) * scale[j], upwards or downwards. The compiler makes
+   one loop for each width; several sums of one column keep it from waiting for each. */
+static inline void substitute(const Factor *f, int32_t n, int upwards, double *x, int width) {
+    for (int32_t i = 0; i < n; i++) {
+        int32_t j = upwards ? i : n - 1 - i, e = f->starts[j], end = f->starts[j + 1];
+        double *own = x + (size_t)j * width, sum[8] = {0};
+        if (width == 1) {
+            for (; e + 3 < end; e += 4)
+                for (int q = 0; q < 4; q++) sum[q] += f->values[e + q] * x[f->rows[e + q]];
+            for (; e < end; e++) sum[0] += f->values[e] * x[f->rows[e]];
+            sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        }
+        for (; e < end; e++) {
+            const double *other = x + (size_t)f->rows[e] * width, v = f->values[e];
+            for (int q = 0; q < width; q++) sum[q] += v * other[q];
+        }
+        for (int q = 0; q < width; q++) own[q] = (own[q] - sum[q]) * f->scale[j];
+    }
+}
+
+/* A x = b for all columns of b (n, columns), eight at a time and then one by one. A is symmetric,
+   row and column i of it are row and column place[i] of L U, and so A = U' L' too: both steps are
+   sums along columns. */
+static int solve_all(const Factor *upper, const Factor *lower, const int32_t *place, int32_t n,
+                     double *b, int64_t columns) {
+    double *x = malloc((size_t)n * 8 * sizeof(double));
+    if (!x) return NO_MEMORY;
+    for (int64_t first = 0, width; first < columns; first += width) {
+        width = columns - first < 8 ? 1 : 8;
+        for (int32_t i = 0; i < n; i++)
+            memcpy(x + place[i] * width, b + i * columns + first, width * sizeof(double));
+        for (int step = 0; step < 2; step++)
+            if (width == 8) substitute(step ? lower : upper, n, !step, x, 8);
+            else substitute(step ? lower : upper, n, !step, x, 1);
+        for (int32_t i = 0; i < n; i++)
+            memcpy(b + i * columns + first, x + place[i] * width, width * sizeof(double));
+    }
+    free(x);
+    return DONE;
+}
+
 /* ---- Python ------------------------------------------------------------------------------------- */
 
-static int are_neighbours(const int32_t *near, int32_t n, int k) {
-    for (int32_t i = 0; i < n; i++)
-        for (int j = 0; j < k; j++) {
-            int32_t other = near[(size_t)i * k + j];
-            if (other < 0 || other >= n || other == i) return 0;
-        }
+/* Buffers of some contiguous arrays, the last of them to be written to if asked; 0 on failure. */
+static int open_all(PyObject **given, Py_buffer *opened, int count, int write_last) {
+    for (int i = 0; i < count; i++) {
+        int flags = PyBUF_C_CONTIGUOUS | (write_last && i == count - 1 ? PyBUF_WRITABLE : 0);
+        if (!PyObject_GetBuffer(given[i], opened + i, flags)) continue;
+        while (i--) PyBuffer_Release(opened + i);
+        return 0;
+    }
     return 1;
+}
+
+static void close_all(Py_buffer *opened, int count) {
+    for (int i = 0; i < count; i++) PyBuffer_Release(opened + i);
+}
+
+static int all_within(const int32_t *numbers, Py_ssize_t count, Py_ssize_t end) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (numbers[i] < 0 || numbers[i] >= end) return 0;
+    return 1;
+}
+
+static int are_neighbours(const int32_t *near, Py_ssize_t n, Py_ssize_t k) {
+    for (Py_ssize_t i = 0; i < n * k; i++)
+        if (near[i] == i / k) return 0;
+    return all_within(near, n * k, n);
 }
 
 static PyObject *point_cloud_laplacian(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *given, *nearest, *result = NULL;
+    PyObject *given[2], *result = NULL;
     double factor;
-    Py_buffer points, near;
+    Py_buffer buffers[2], *points = buffers, *near = buffers + 1;
     Matrix m = {0};
-    if (!PyArg_ParseTuple(args, "OOd", &given, &nearest, &factor)) return NULL;
-    if (PyObject_GetBuffer(given, &points, PyBUF_C_CONTIGUOUS)) return NULL;
-    if (PyObject_GetBuffer(nearest, &near, PyBUF_C_CONTIGUOUS)) {
-        PyBuffer_Release(&points);
-        return NULL;
-    }
-    Py_ssize_t n = points.len / 24, k = n ? near.len / 4 / n : 0;
+    if (!PyArg_ParseTuple(args, "OOd", given, given + 1, &factor)) return NULL;
+    if (!open_all(given, buffers, 2, 0)) return NULL;
+    Py_ssize_t n = points->len / 24, k = n ? near->len / 4 / n : 0;
     int state;
-    if (n < 1 || n > INT32_MAX - 1 || k < 3 || k >= n || points.len != 24 * n ||
-        near.len != 4 * n * k || !are_neighbours(near.buf, (int32_t)n, (int)k)) {
+    if (n < 1 || n > INT32_MAX - 1 || k < 3 || k >= n || points->len != 24 * n ||
+        near->len != 4 * n * k || !are_neighbours(near->buf, n, k)) {
         PyErr_SetString(PyExc_ValueError, "expected 3 or more other points as neighbours of each");
     } else {
         Py_BEGIN_ALLOW_THREADS;
-        state = build(points.buf, (int32_t)n, near.buf, (int)k, factor, &m);
+        state = build(points->buf, (int32_t)n, near->buf, (int)k, factor, &m);
         Py_END_ALLOW_THREADS;
         if (state == NO_MEMORY) PyErr_NoMemory();
         else if (state == NO_TRIANGLES) PyErr_SetString(PyExc_ValueError, "no triangles");
@@ -734,14 +798,50 @@ static PyObject *point_cloud_laplacian(PyObject *module, PyObject *args) {
                 (char *)m.mass, 8 * n);
     }
     drop(&m);
-    PyBuffer_Release(&points), PyBuffer_Release(&near);
+    close_all(buffers, 2);
     return result;
+}
+
+/* Starts, rows, values and scale of a triangular matrix of n columns. */
+static int read_factor(const Py_buffer *b, Py_ssize_t n, Factor *f) {
+    Py_ssize_t entries = b[1].len / 4;
+    *f = (Factor){b[0].buf, b[1].buf, b[2].buf, b[3].buf};
+    return b[0].len == 4 * (n + 1) && b[2].len == 8 * entries && b[3].len == 8 * n &&
+           f->starts[0] == 0 && f->starts[n] == entries;
+}
+
+static PyObject *solve(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *given[10];
+    Py_buffer b[10];
+    Factor upper, lower;
+    if (!PyArg_ParseTuple(args, "(OOOO)(OOOO)OO", given, given + 1, given + 2, given + 3, given + 4,
+                          given + 5, given + 6, given + 7, given + 8, given + 9))
+        return NULL;
+    if (!open_all(given, b, 10, 1)) return NULL;
+    Py_ssize_t n = b[8].len / 4, columns = n ? b[9].len / 8 / n : 0;
+    int sound = n > 0 && n < INT32_MAX && b[9].len == 8 * n * columns &&
+                read_factor(b, n, &upper) && read_factor(b + 4, n, &lower);
+    int state = DONE;
+    if (!sound) PyErr_SetString(PyExc_ValueError, "expected a factor and right-hand sides of its size");
+    else {
+        Py_BEGIN_ALLOW_THREADS;
+        state = solve_all(&upper, &lower, b[8].buf, (int32_t)n, b[9].buf, columns);
+        Py_END_ALLOW_THREADS;
+    }
+    close_all(b, 10);
+    if (state == NO_MEMORY) return PyErr_NoMemory();
+    return sound ? Py_BuildValue("") : NULL;
 }
 
 static PyMethodDef methods[] = {
     {"point_cloud_laplacian", point_cloud_laplacian, METH_VARARGS,
      "Points (n 3, float64), other points near each (n k, int32), mollification as a share of the\n"
      "mean length -> starts, rows, values of the weak Laplacian's columns, lumped mass: bytes."},
+    {"solve", solve, METH_VARARGS,
+     "Upper and lower factor, each: starts, rows (int32), values of its columns without the diagonal,\n"
+     "one over the diagonal (n); where each row of b is in them (n, int32); b (n c), which becomes\n"
+     "the solution. What the arrays hold is not checked."},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
