@@ -1,6 +1,7 @@
 # Every target makes .venv if it is missing; all it takes is Python 3.11 or newer, pip and make.
 PYTHON ?= python3
 BIN := .venv/bin
+BUILD := pyproject.toml setup.py constraints.txt src/coembed/_native.c
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint types bench-speed tables viewer
@@ -24,11 +25,11 @@ bench-speed: .venv/light
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/light: .venv/bin/python pyproject.toml constraints.txt
+.venv/light: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable ".[view]"
 	touch $@
 
-.venv/full: .venv/bin/python pyproject.toml constraints.txt
+.venv/full: .venv/bin/python $(BUILD)
 	$(INSTALL) --editable ".[train,view,bench,segment,dev]"
 	touch $@ .venv/light
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import coembed
-from coembed import benchmark, cli, files, formats, model
+from coembed import benchmark, cli, compiled, files, formats, model
 from coembed.benchmark import Settings
 from coembed.disturbances import Disturbance
 from coembed.errors import InputError
@@ -725,6 +725,7 @@ def test_doctor_tells_what_works_and_what_to_install(call, monkeypatch):
     assert code == 0
     assert facts["formats"][".ply"] == "works"
     assert set(facts["extras"]) == {"train", "view", "bench", "segment", "las", "mat"}
+    monkeypatch.setattr(compiled, "native", lambda: None)
     import importlib.util
 
     found = importlib.util.find_spec
@@ -733,6 +734,7 @@ def test_doctor_tells_what_works_and_what_to_install(call, monkeypatch):
     )
     code, printed, _ = call("doctor")
     assert code == 0
+    assert "compiled          not built" in printed
     assert 'no laspy: pip install "coembed[las]"' in printed
 
 

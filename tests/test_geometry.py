@@ -52,7 +52,7 @@ def test_the_spectrum_converges_as_points_are_added(sphere_points):
 
 def test_nearest_points_are_others_and_in_order(rng):
     points = rng.standard_normal((300, 3))
-    near = geometry.nearest_points(points, 7)
+    near = spectrum.nearest_points(points, 7)
     distances = np.linalg.norm(points[:, None] - points, axis=2)
     np.testing.assert_array_equal(near, distances.argsort(axis=1)[:, 1:8])
 
@@ -60,14 +60,14 @@ def test_nearest_points_are_others_and_in_order(rng):
 def test_gradient_of_a_linear_function_on_a_plane_is_exact_but_for_the_regulariser(rng):
     points = np.concatenate([rng.uniform(-2, 2, (400, 2)), np.zeros((400, 1))], axis=1)
     function = 3 * points[:, :1] - 2 * points[:, 1:2]
-    grad_x, grad_y = geometry.gradients(points, function, geometry.nearest_points(points, 30))
+    grad_x, grad_y = geometry.gradients(points, function, spectrum.nearest_points(points, 30))
     # the frame is (x, y, normal); a plane bulges to neither side, so y may point either way
     np.testing.assert_allclose(grad_x[:, 0], 3, rtol=1e-3)
     np.testing.assert_allclose(np.abs(grad_y[:, 0]), 2, rtol=1e-3)
 
 
 def test_gradient_of_a_constant_is_zero(sphere):
-    near = geometry.nearest_points(sphere.points, 30)
+    near = spectrum.nearest_points(sphere.points, 30)
     for grad in geometry.gradients(sphere.points, np.ones((500, 1)), near):
         np.testing.assert_allclose(grad, 0, atol=1e-10)
 
@@ -75,7 +75,7 @@ def test_gradient_of_a_constant_is_zero(sphere):
 def test_gradient_of_height_on_a_sphere_is_tangent_length(sphere):
     height = sphere.points[:, 2:]
     grad_x, grad_y = geometry.gradients(
-        sphere.points, height, geometry.nearest_points(sphere.points, 12)
+        sphere.points, height, spectrum.nearest_points(sphere.points, 12)
     )
     length = np.hypot(grad_x, grad_y)[:, 0]
     # |grad z| = sqrt(1 - z^2) on the unit sphere; the fit is of first order in the spacing

@@ -732,7 +732,7 @@ def doctor(as_json: bool) -> None:
     from importlib.metadata import version
     from importlib.util import find_spec
 
-    from coembed import formats, model
+    from coembed import compiled, formats, model
 
     def state(extra: str) -> str:
         absent = [name for name in EXTRAS[extra] if find_spec(name) is None]
@@ -740,6 +740,8 @@ def doctor(as_json: bool) -> None:
 
     facts: dict[str, Any] = {"coembed": coembed.__version__, "python": platform.python_version()}
     facts |= {name: version(name) for name in ("numpy", "scipy")}
+    absent = "not built: a C compiler at installation makes matching faster"
+    facts["compiled"] = absent if compiled.native() is None else "works"
     facts["formats"] = {end: state("las") if "la" in end else "works" for end in formats.READERS}
     facts["extras"] = {extra: state(extra) for extra in EXTRAS}
     facts["cores"] = os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""SciPy's compiled parts, without the Python around them that takes long to load and is not used.
+"""Compiled parts: our own if they were built, and SciPy's without the Python around them.
 
 A match of 5,000 points spends a third of its time on imports. What cannot be loaded alone, in
 another version of SciPy say, is loaded in the ordinary way: it only takes longer.
@@ -7,10 +7,12 @@ another version of SciPy say, is loaded in the ordinary way: it only takes longe
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,18 @@ import scipy
 
 from coembed.annotations import Float
 
-__all__ = ["load_sparse", "tree"]
+__all__ = ["load_sparse", "native", "tree"]
 
 _TREE = "scipy.spatial._ckdtree"
+
+
+@cache
+def native() -> ModuleType | None:
+    """What was compiled from ``_native.c``; None where there was no compiler at installation."""
+    try:
+        return import_module("coembed._native")
+    except ImportError:
+        return None
 
 
 def load_sparse() -> None:

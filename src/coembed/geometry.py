@@ -13,8 +13,8 @@ import scipy
 from coembed import compiled, files
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
-from coembed.shapes import MIN_POINTS, Array, Operators, Shape
-from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian
+from coembed.shapes import MIN_POINTS, Operators, Shape
+from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian, nearest_points
 
 __all__ = [
     "DistinctPoints",
@@ -26,7 +26,6 @@ __all__ = [
     "gradients",
     "inside_out",
     "lost_precision",
-    "nearest_points",
     "on_surface",
     "prepare",
     "surface_points",
@@ -77,7 +76,9 @@ def prepare(
     ----------
     [Sharp20] for the Laplacian, [Sharp22] for the gradients; [Zeng25] supplement, sec. LBO.
     """
-    settings = {"n_eig": n_eig, "n_neighbors": n_neighbors}
+    # the two Laplacians agree, but not to the last digit
+    own = compiled.native() is not None
+    settings = {"n_eig": n_eig, "n_neighbors": n_neighbors, "native": own}
     if cache is not None:
         stored = files.read_operators(cache, shape, settings)
         if stored is not None:
@@ -292,16 +293,6 @@ def gradients(
     return grad_x, grad_y
 
 
-def nearest_points(points: Float[np.ndarray, "n 3"], k: int) -> Int[np.ndarray, "n j"]:
-    """The ``k`` nearest other points of each, nearest first."""
-    tree = compiled.tree(points)
-    neighbors = np.empty((len(points), k), dtype=np.int32)
-    for first in range(0, len(points), _CHUNK):
-        rows = np.arange(first, min(first + _CHUNK, len(points)))
-        neighbors[rows] = _without(rows, tree.query(points[rows], k=k + 1)[1])
-    return neighbors
-
-
 def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 2 j"]:
     """(TᵀT + 1e-5 I)⁻¹ Tᵀ for each point, by the closed form of a 2 x 2 inverse."""
     normal = tangent.transpose(0, 2, 1) @ tangent + 1e-5 * np.eye(2)
@@ -309,15 +300,6 @@ def _least_squares(tangent: Float[np.ndarray, "n j 2"]) -> Float[np.ndarray, "n 
     inverse = np.stack([yy, -xy, -xy, xx], axis=1).reshape(-1, 2, 2)
     inverse /= (xx * yy - xy * xy)[:, None, None]
     return inverse @ tangent.transpose(0, 2, 1)
-
-
-def _without(own: Int[np.ndarray, " n"], neighbors: Int[np.ndarray, "n j"]) -> Array:
-    """Drop each point from its own neighbours; the farthest goes where it is not among them."""
-    if (neighbors[:, 0] == own).all():
-        return neighbors[:, 1:]
-    itself = neighbors == own[:, None]
-    itself[~itself.any(axis=1), -1] = True
-    return neighbors[~itself].reshape(len(neighbors), -1)
 
 
 def _tangent_axes(offsets: Float[np.ndarray, "n j 3"]) -> Float[np.ndarray, "n 3 2"]:

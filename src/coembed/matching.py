@@ -17,6 +17,7 @@ from coembed import (
     __version__,
     adaptation,
     alignment,
+    compiled,
     completion,
     functional,
     geometry,
@@ -66,11 +67,12 @@ _ASKED = 200  # queries whose answers are compared with an exact search
 _LANDMARKS_ABOVE, _LANDMARKS = 10_000, 2_000  # points, for cross-attention
 
 # measured on one core of an AMD EPYC: seconds and bytes for a point that the network looks at, for
-# any point of a shape, for any point in the search; bytes of the program itself. The Laplacian of
-# 100,000 points at a time takes most bytes; of larger shapes the eigenvectors do
+# any point of a shape, for any point in the search; bytes of the program itself. The library's
+# Laplacian of 100,000 points at a time takes most bytes; of larger shapes, and where ours is
+# compiled, the eigenvectors do
 _SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1e-4, 3e-6, 5e-6
 _BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
-_BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_000
+_BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_500
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
 _FEWEST = 1000  # points that are worth looking at
 
@@ -329,11 +331,12 @@ def estimate(
     seconds = embedding + _SECONDS_SEARCHED * n
     fixed = _BYTES + _BYTES_SEARCHED * n
     largest = max(looked_at, default=0)
-    laplacian = min(_BYTES_LOOKED_AT * largest, _BYTES_LAPLACIAN)
+    each = _BYTES_LOOKED_AT if compiled.native() is None else _BYTES_LOOKED_AT_MORE
+    laplacian = min(each * largest, _BYTES_LAPLACIAN)
     memory = int(fixed + at_once * max(laplacian, _BYTES_LOOKED_AT_MORE * largest))
     if memory > max_memory:
         left = (max_memory - fixed) / at_once
-        each = _BYTES_LOOKED_AT if left < _BYTES_LAPLACIAN else _BYTES_LOOKED_AT_MORE
+        each = each if left < _BYTES_LAPLACIAN else _BYTES_LOOKED_AT_MORE
         fits = int(left / each / 100) * 100
         advice = f"--points {fits} would fit" if fits >= _FEWEST else "thin the shapes first"
         raise InputError(

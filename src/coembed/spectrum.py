@@ -4,10 +4,10 @@ Takes and gives arrays and sparse matrices. Everything runs in float64 and is de
 start vectors, fixed signs.
 """
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-import robust_laplacian
 import scipy
 from threadpoolctl import threadpool_limits
 
@@ -15,7 +15,7 @@ from coembed import compiled, sampling
 from coembed.annotations import Float, Int, Sparse
 from coembed.errors import NumericalError
 
-__all__ = ["N_NEIGHBORS", "eigenpairs", "factored", "laplacian"]
+__all__ = ["N_NEIGHBORS", "eigenpairs", "factored", "laplacian", "nearest_points"]
 
 N_NEIGHBORS = 30
 
@@ -23,11 +23,34 @@ _SHIFT = -0.01  # negative: L - shift M is positive definite, so one factorisati
 _TOLERANCE = 1e-9  # of Lanczos; eigenvalues are exact to 1e-14 with it
 _DENSE_BELOW = 400  # points; ARPACK wants far fewer eigenpairs than points
 _EXACT_BELOW = 8_000  # points; with fewer the shorter way is not shorter
-_PART = 100_000  # points whose Laplacian is made at a time: 1 GB
+_MOLLIFIED = 1e-5  # of the mean length: no triangle's sides come nearer to a line
+_PART = 100_000  # points whose Laplacian the library makes at a time: 1 GB
 _SEAM = 4  # steps to the nearest points and on to theirs
 _COARSE = 2_000  # points of the thinned cloud, twice as many for the largest
 _COLUMNS = 8  # right-hand sides solved at a time: few enough to stay in the processor's cache
 _GUARD = 17  # further vectors in the block, for the sake of the last ones wanted
+_CHUNK = 20_000  # points whose neighbours are sought at a time
+
+
+def nearest_points(points: Float[np.ndarray, "n 3"], k: int) -> Int[np.ndarray, "n j"]:
+    """The ``k`` nearest other points of each, nearest first."""
+    tree = compiled.tree(points)
+    neighbors = np.empty((len(points), k), dtype=np.int32)
+    for first in range(0, len(points), _CHUNK):
+        rows = np.arange(first, min(first + _CHUNK, len(points)))
+        neighbors[rows] = _without(rows, tree.query(points[rows], k=k + 1)[1])
+    return neighbors
+
+
+def _without(
+    own: Int[np.ndarray, " n"], neighbors: Int[np.ndarray, "n j"]
+) -> Int[np.ndarray, "n k"]:
+    """Drop each point from its own neighbours; the farthest goes where it is not among them."""
+    if (neighbors[:, 0] == own).all():
+        return neighbors[:, 1:]
+    itself = neighbors == own[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    return neighbors[~itself].reshape(len(neighbors), -1)
 
 
 def laplacian(
@@ -42,10 +65,16 @@ def laplacian(
     Parameters
     ----------
     neighbors
-        The nearest points of each, of points in an order in which neighbours are near. If given,
-        a cloud of more than 100,000 is taken in parts, each with a seam of four times the nearest
-        around it, for the sake of memory; entries agree with those of the whole to 0.1 % but for
-        a few points.
+        The ``n_neighbors`` nearest points of each, of points in an order in which neighbours are
+        near.
+
+    Notes
+    -----
+    Where ``coembed._native`` was not compiled, the library makes it. Both agree to 1e-9 but where
+    a neighbourhood has two triangulations that are equally good, as on a regular grid. The library
+    takes a cloud of more than 100,000 in parts if ``neighbors`` are given, each with a seam of four
+    times the nearest around it, for the sake of memory; entries agree with those of the whole to
+    0.1 % but for a few points.
 
     Raises
     ------
@@ -58,7 +87,11 @@ def laplacian(
     """
     compiled.load_sparse()  # for the library, which would load more
     try:
-        if neighbors is None or len(points) <= _PART:
+        native = compiled.native()
+        if native is not None:
+            near = nearest_points(points, n_neighbors) if neighbors is None else neighbors
+            weak, mass = _native_laplacian(native, points, near)
+        elif neighbors is None or len(points) <= _PART:
             weak, mass = _library_laplacian(points, n_neighbors)
         else:
             weak, mass = _laplacian_in_parts(points, n_neighbors, neighbors)
@@ -67,7 +100,6 @@ def laplacian(
             f"{name}: no Laplacian of {len(points)} points ({error}); "
             "check that the points lie on a surface"
         ) from error
-    weak = scipy.sparse.csc_array((weak + weak.T) / 2)
     if not (np.isfinite(weak.data).all() and np.isfinite(mass).all() and mass.sum() > 0):
         raise NumericalError(
             f"{name}: the Laplacian of {len(points)} points is not finite or has no area; "
@@ -77,11 +109,25 @@ def laplacian(
     return weak, np.maximum(mass, 1e-6 * mass.mean())
 
 
+def _native_laplacian(
+    native: ModuleType, points: Float[np.ndarray, "n 3"], neighbors: Int[np.ndarray, "n k"]
+) -> tuple[Sparse, Float[np.ndarray, " n"]]:
+    places, near = np.ascontiguousarray(points), np.ascontiguousarray(neighbors, dtype=np.int32)
+    parts = native.point_cloud_laplacian(places, near, _MOLLIFIED)
+    starts, rows = (np.frombuffer(part, dtype=np.int32) for part in parts[:2])
+    values, mass = (np.frombuffer(part) for part in parts[2:])
+    return scipy.sparse.csc_array((values, rows, starts), shape=(len(points),) * 2), mass
+
+
 def _library_laplacian(
     points: Float[np.ndarray, "n 3"], n_neighbors: int
 ) -> tuple[Sparse, Float[np.ndarray, " n"]]:
-    weak, mass = robust_laplacian.point_cloud_laplacian(points, n_neighbors=n_neighbors)
-    return weak, np.asarray(mass.diagonal())
+    import robust_laplacian
+
+    weak, mass = robust_laplacian.point_cloud_laplacian(
+        points, mollify_factor=_MOLLIFIED, n_neighbors=n_neighbors
+    )
+    return scipy.sparse.csc_array((weak + weak.T) / 2), np.asarray(mass.diagonal())
 
 
 def _laplacian_in_parts(
@@ -107,7 +153,7 @@ def _laplacian_in_parts(
     # entries across a seam may differ by side: with their mean rows must sum to 0 again
     whole = scipy.sparse.csr_array((whole + whole.T) / 2)
     whole.setdiag(whole.diagonal() - whole.sum(axis=1))
-    return whole, np.concatenate(masses)
+    return scipy.sparse.csc_array(whole), np.concatenate(masses)
 
 
 def eigenpairs(
@@ -181,7 +227,37 @@ def _lanczos(
 
 
 def _factor(matrix: Sparse) -> Any:
-    return factored(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0], format="csc"))
+    factor = factored(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0], format="csc"))
+    native = compiled.native()
+    if native is None or not np.array_equal(factor.perm_r, factor.perm_c):
+        return factor
+    return _NativeFactor(native, factor)
+
+
+class _NativeFactor:
+    """Takes over the factors of SuperLU, whose own solutions take three times as long."""
+
+    def __init__(self, native: ModuleType, factor: Any) -> None:
+        one = np.ones(factor.shape[0])
+        self._native, self._place = native, factor.perm_r
+        self._upper = _columns(factor.U, -1, 1 / factor.U.diagonal())
+        self._lower = _columns(factor.L, 0, one)
+
+    def solve(self, right: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        solution = np.array(right, dtype=np.float64, order="C")
+        self._native.solve(self._upper, self._lower, self._place, solution)
+        return solution
+
+
+def _columns(
+    matrix: Sparse, diagonal: int, scale: Float[np.ndarray, " n"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Starts, rows and values without the diagonal, which comes first or last in each column."""
+    matrix.sort_indices()
+    starts = matrix.indptr
+    out = starts[:-1] if diagonal == 0 else starts[1:] - 1
+    fewer = starts - np.arange(len(starts), dtype=np.int32)
+    return fewer, np.delete(matrix.indices, out), np.delete(matrix.data, out), scale
 
 
 def factored(matrix: Sparse) -> Any:
