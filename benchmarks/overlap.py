@@ -55,7 +55,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--pairs", type=int, default=48)
-    parser.add_argument("--weights", default="human")
+    parser.add_argument("--weights", default="human-parts")
     options = parser.parse_args()
     model = coembed.load(options.weights)
     for refine in ("none", "register"):

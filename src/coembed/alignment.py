@@ -67,7 +67,7 @@ _SAME, _OTHER = 30.0, 60.0  # degrees: turns that are one and the same; that are
 _UPRIGHT = 0.955  # likeness that people reach who stand within about 30 degrees of upright
 _PERSON = 0.94  # likeness that people reach in some turn
 _PART = 0.9  # the same of parts of people, to whole ones
-_PART_GAIN = 0.02  # for which a part is turned: what is missing can make a wrong turn look right
+_PART_GAIN = 0.04  # for which a part is turned: what is missing can make a wrong turn look right
 _GAIN = 0.01  # of likeness, for which a small turn is worth while
 BACK = np.diag([-1.0, 1, -1])
 """Half a turn about the y axis."""
@@ -106,6 +106,7 @@ class Compass:
     way = "auto"
     least, enough = _PERSON, _UPRIGHT
     gain, stays = _GAIN, False  # likeness for which a turn is worth while; whether of any turn
+    lean = _SAME  # degrees that still count as upright
 
     def compare(
         self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
@@ -154,6 +155,7 @@ class _PartCompass(Compass):
 
     least, enough = _PART, _PART
     gain, stays = _PART_GAIN, True
+    lean = 2 * _SAME
 
     def compare(
         self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
@@ -178,6 +180,7 @@ class _Template:
     way = "target"
     least, enough = -1.0, -1.0
     gain, stays = _GAIN, False
+    lean = _SAME
 
     def __init__(
         self, embedding: Float[np.ndarray, "m d"], points: Float[np.ndarray, "m 3"]
@@ -319,7 +322,7 @@ class _Search:
         there, places = self._look(_MIDDLE, np.eye(3))
         few = self._of(_MIDDLE[0])
         upright = self._compass.upright(few.points, few.mass, places)
-        if there < self._compass.enough or degrees_of(upright) > _SAME:
+        if there < self._compass.enough or degrees_of(upright) > self._compass.lean:
             return None
         back, _ = self._look(_MIDDLE, BACK)
         if back > there:
