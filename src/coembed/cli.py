@@ -246,11 +246,11 @@ def match(
             files.write_run(second, again, again.record, force=force)
             click.echo(_compared(matches, again, second), err=True)
     matches.record["seconds"] = {"read": round(seconds, 3), **matches.record["seconds"]}
+    kept = {name: value for name, value in settings.items() if name not in ("cache", "jobs")}
     matches.record["run"] = {
         "source": str(source), "source_sha256": files.digest_of(source),
         "target": str(target), "target_sha256": files.digest_of(target),
-        "weights": weights, "align": align, "coupled": coupled, "refine": refine, "adapt": adapt,
-        "points": points, "incomplete": incomplete, "partial": partial, "scale": scale,
+        "weights": weights, "align": align, "incomplete": incomplete, **kept,
     }  # fmt: skip
     faces = one.faces if isinstance(one, coembed.Shape) else None
     record_path = _write_match(matches, out, moved, faces, force)
@@ -938,17 +938,10 @@ def bench(
         )  # fmt: skip
     facts: dict[str, Any] = {"folder": str(folder), "method": method, "refine": refine}
     if method == "coe":
-        facts |= {
-            "weights": loaded.info.get("name", str(weights)),
-            "coupled": coupled,
-            "align": align,
-        }
-        facts |= {"points": points or "full"}
-    facts |= {k: v for k, v in asdict(settings.disturbance).items() if v}
-    if cut is not None:
-        facts |= {"cut": cut, "cut_both": cut_both}
-    if partial:
-        facts["partial"] = True
+        name = loaded.info.get("name", str(weights))
+        facts |= {"weights": name, "coupled": coupled, "align": align, "points": points or "full"}
+    done = {"cut": cut, "cut_both": cut_both, "partial": partial}
+    facts |= {k: v for k, v in (asdict(settings.disturbance) | done).items() if v}
     facts |= table.summary()
     if out is not None:
         _write_results(out, facts, table, force)

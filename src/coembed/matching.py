@@ -74,6 +74,7 @@ _SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1e-4, 3e-6, 5e-6
 _BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
 _BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_500
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
+_COUNTERPART = 0.5  # chance of a counterpart below which a row gets no answer
 _FEWEST = 1000  # points that are worth looking at
 
 
@@ -224,19 +225,14 @@ def match(
     ----------
     [Zeng25] sec. 4.3.
     """
-    if refine not in REFINEMENTS:
-        raise InputError(f"refine must be one of {', '.join(REFINEMENTS)}; got {refine!r}")
-    if not 0 <= adapt < np.inf:
-        raise InputError(f"adapt must be a number of seconds, 0 or more; got {adapt}")
-    if scale is not None and not (partial and 0 < scale < np.inf):
-        raise InputError(f"scale must be above 0, and needs partial; got {scale}")
+    _check(refine, adapt, scale, partial)
     if coupled:
         model.check_coupled()
     started = time.perf_counter()
     report("embed")
-    ways = align if isinstance(align, tuple) else (align, align)
-    how = _How(points, cache, ways, partial, scale)
+    how = _How(points, cache, align if isinstance(align, tuple) else (align,) * 2, partial, scale)
     pair = _embedded_pair(model, (source, target), how, jobs)
+    partial = partial or any(one.part for one in pair)
     other = trust.other_answer(*pair)
     refining = time.perf_counter()
     if coupled:
@@ -265,14 +261,22 @@ def match(
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
     if pair[1].part:
-        record["partial"] |= _piled_up(p2p, overlap[rows] >= 0.5)
-        p2p[overlap[rows] < 0.5] = -1
+        p2p = _without_counterpart(p2p, overlap[rows] < _COUNTERPART, record["partial"])
     scores = np.where(rows < 0, 0, score[rows])
     record |= _judged(scores[p2p >= 0], pair, trust.handedness(source, target, p2p), other)
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
     return EmbeddedCorrespondence(
         p2p, scores, len(pair[1].rows), record, embeddings=pair, registration=laid
     )
+
+
+def _check(refine: str, adapt: float, scale: float | None, partial: bool) -> None:
+    if refine not in REFINEMENTS:
+        raise InputError(f"refine must be one of {', '.join(REFINEMENTS)}; got {refine!r}")
+    if not 0 <= adapt < np.inf:
+        raise InputError(f"adapt must be a number of seconds, 0 or more; got {adapt}")
+    if scale is not None and not (partial and 0 < scale < np.inf):
+        raise InputError(f"scale must be above 0, and needs partial; got {scale}")
 
 
 def match_otherwise(
@@ -730,13 +734,18 @@ def apart(
     return np.linalg.norm(pair[0] - pair[1], axis=1).astype(np.float64)
 
 
-def _piled_up(p2p: Int[np.ndarray, " n"], answered: Bool[np.ndarray, " n"]) -> dict[str, int]:
-    """Rows without a counterpart; most rows with the same answer, with them and without."""
-    before, after = (
-        int(np.bincount(rows[rows >= 0], minlength=1).max()) for rows in (p2p, p2p[answered])
-    )
-    without = int((~answered & (p2p >= 0)).sum())
-    return {"without_counterpart": without, "most_on_one": after, "most_on_one_before": before}
+def _without_counterpart(
+    p2p: Int[np.ndarray, " n"], missing: Bool[np.ndarray, " n"], told: dict[str, Any]
+) -> Int[np.ndarray, " n"]:
+    """The map without rows that have no counterpart; their number and what they did are told.
+
+    Such rows pile up at the rim of the target: most rows with the same answer, with and without.
+    """
+    left = np.where(missing, -1, p2p)
+    most = [int(np.bincount(rows[rows >= 0], minlength=1).max()) for rows in (p2p, left)]
+    told["without_counterpart"] = int((missing & (p2p >= 0)).sum())
+    told["most_on_one_before"], told["most_on_one"] = most
+    return left
 
 
 def _recall(source: Embedding, target: Embedding, there: Int[np.ndarray, " n"]) -> float:

@@ -43,8 +43,14 @@ _WEIGHTS = (-0.312, -2.279, -0.738, -7.381)
 # the same on parts of generated people (benchmarks/overlap.py), after matching by cosine and after
 # registration: the match is right; there is a counterpart
 _PARTS = {
-    "cosine": ((-0.3, -2.0, -0.7, -1.0, -1.0, -8.0), (-0.3, -2.0, -0.7, -1.0, -1.0, -8.0)),
-    "l2": ((-0.3, -2.0, -0.7, -1.0, -1.0, -8.0), (-0.3, -2.0, -0.7, -1.0, -1.0, -8.0)),
+    "cosine": (
+        (-0.117, -0.827, -0.7, -0.588, -0.681, -4.848),
+        (-0.123, -0.708, -0.836, -0.871, -1.011, -3.884),
+    ),
+    "l2": (
+        (-0.258, -1.197, -0.559, -0.066, -0.229, -5.085),
+        (-0.16, -1.38, -0.718, 0.07, -0.54, -4.315),
+    ),
 }
 _GOOD, _POOR = 0.8, 0.5  # mean scores of a pair: above, good; below, refused
 
