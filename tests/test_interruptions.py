@@ -59,7 +59,17 @@ def test_a_killed_match_leaves_a_whole_map_or_none(torus, sphere, tmp_path):
     formats.write(tmp_path / "a.ply", torus)
     formats.write(tmp_path / "b.ply", sphere)
     out, cache = tmp_path / "map.txt", tmp_path / "cache"
-    words = [sys.executable, "-m", "coembed", "match", "a.ply", "b.ply", "--out", "map.txt"]
+    words = [
+        sys.executable,
+        "-m",
+        "coembed",
+        "match",
+        "a.ply",
+        "b.ply",
+        "--anyway",
+        "--out",
+        "map.txt",
+    ]
     words += ["--force", "--cache", "cache"]
     started = time.time()
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
@@ -154,7 +164,17 @@ def test_a_killed_prepare_never_leaves_half_of_operators(torus, tmp_path):
 def test_processes_share_a_cache(torus, sphere, tmp_path):
     formats.write(tmp_path / "a.ply", torus)
     formats.write(tmp_path / "b.ply", sphere)
-    words = [sys.executable, "-m", "coembed", "match", "a.ply", "b.ply", "--cache", "cache"]
+    words = [
+        sys.executable,
+        "-m",
+        "coembed",
+        "match",
+        "a.ply",
+        "b.ply",
+        "--anyway",
+        "--cache",
+        "cache",
+    ]
     running = [
         subprocess.Popen([*words, "--out", f"{name}.txt"], cwd=tmp_path, stdout=subprocess.DEVNULL)
         for name in "xyz"

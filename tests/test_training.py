@@ -248,7 +248,7 @@ def test_the_cosine_schedule_falls_to_a_hundredth():
 
 def test_a_turn_is_about_the_vertical_and_depends_on_the_step(examples):
     settings = config(turn=30)
-    one, same, other = (training._turned(examples[0], settings, step, 0) for step in (1, 1, 2))
+    one, same, other = (training._varied(examples[0], settings, step, 0) for step in (1, 1, 2))
     before, after = examples[0].operators.points, one.operators.points
     np.testing.assert_array_equal(after, same.operators.points)
     assert (after != other.operators.points).any()
@@ -258,7 +258,7 @@ def test_a_turn_is_about_the_vertical_and_depends_on_the_step(examples):
     )
     cosine = (before[:, [0, 2]] * after[:, [0, 2]]).sum() / (before[:, [0, 2]] ** 2).sum()
     assert cosine >= np.cos(np.deg2rad(30)) - 1e-6
-    assert training._turned(examples[0], config(), 1, 0) is examples[0]
+    assert training._varied(examples[0], config(), 1, 0) is examples[0]
 
 
 def test_a_pair_is_two_different_shapes_and_a_function_of_seed_and_step():
@@ -312,7 +312,7 @@ def test_a_loss_that_is_not_finite_stops_and_saves_the_state_before_it(
         ({"steps": 0}, "train steps must be a whole number of 1 or more; got 0"),
         ({"save_every": 0}, "train save_every must be"),
         ({"batch": 0}, "train batch must be"),
-        ({"descriptor": "shot"}, "train descriptor must be hks or wks; got 'shot'"),
+        ({"descriptor": "shot"}, "train descriptor must be hks or wks or place; got 'shot'"),
         ({"precision": "float16"}, "train precision must be float32 or bfloat16"),
         ({"learning_rate": 0.0}, "train learning_rate must be a number above 0; got 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be"),
@@ -350,7 +350,7 @@ def test_the_gradient_of_a_batch_is_the_mean_of_its_pairs(examples):
     sums, values = {name: torch.zeros_like(value) for name, value in found.items()}, []
     for number in range(2):
         chosen = training._pair(settings, 0, number, len(examples))
-        pair = [training._turned(examples[i], settings, number, i) for i in chosen]
+        pair = [training._varied(examples[i], settings, number, i) for i in chosen]
         state.optimizer.zero_grad()
         one = training.step(state.parameters, settings, *pair)["matching"]
         one.backward()
@@ -482,3 +482,49 @@ def test_learning_rate_and_steps_may_change_on_the_way(examples, tmp_path):
     rates = [line["learning_rate"] for line in log_of(tmp_path / "run")]
     assert rates == [1e-3] * 3 + [1e-4] * 3
     assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 6
+
+
+# --------------------------------------------------------------------------------------- parts
+
+
+def part_of(example):
+    """The example as if it were a part of a body twice as large."""
+    return replace(example, whole=np.array([0.7, 0.1, -0.3, 0.0]))
+
+
+def test_parts_are_seen_alone_or_about_where_they_lie_on_their_whole(examples):
+    part = part_of(examples[0])
+    areas = []
+    for draw in range(60):
+        seen = training._varied(part, config(), draw, 0).operators
+        again = training._varied(part, config(), draw, 0).operators
+        np.testing.assert_array_equal(seen.points, again.points)
+        areas.append(float(seen.mass.sum()))
+    alone = np.isclose(areas, 1, rtol=1e-5)
+    assert 0.15 < alone.mean() < 0.5
+    assert np.median(np.array(areas)[~alone]) == pytest.approx(0.49, rel=0.15)
+
+
+def test_the_papers_terms_of_a_part(examples):
+    form = replace(MODEL, dim=16)
+    parameters = {
+        name: torch.tensor(value) for name, value in training.initial_parameters(form, 0).items()
+    }
+    settings = config(model=form, weights=LossWeights(1, 1, 1), descriptor="place")
+    whole, other = examples[:2]
+    terms = training.step(parameters, settings, whole, other)
+    parts = training.step(parameters, settings, whole, part_of(other))
+    alone = training.step(parameters, settings, whole, whole)
+    assert float(parts["coupling"]) == float(terms["coupling"])
+    assert float(parts["orthonormality"]) == pytest.approx(float(alone["orthonormality"]) / 2)
+    assert float(parts["off_diagonal"]) < float(terms["off_diagonal"])
+    assert float(alone["coupling"]) == pytest.approx(0, abs=1e-5)
+
+
+def test_the_descriptor_place_needs_truth(examples, tmp_path):
+    blind = [replace(example, place=None) for example in examples]
+    settings = config(
+        model=replace(MODEL, dim=16), weights=LossWeights(1, 1, 1), descriptor="place"
+    )
+    with pytest.raises(InputError, match="descriptor place needs data with exact truth"):
+        training.train(blind, settings, out=tmp_path / "run")
