@@ -57,8 +57,9 @@ REFINEMENTS = ("none", "register", "spectral", "zoomout")
 _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "raster", "cuts", "evaluation", "alignment", "functional", "registration", "trust",
-    "matching", "baselines", "disturbances", "layouts", "parts", "benchmark",
+    "model", "raster", "cuts", "evaluation", "ground", "alignment", "completion",
+    "functional", "registration", "trust", "matching", "baselines", "disturbances", "layouts",
+    "parts", "benchmark",
 )  # fmt: skip
 
 

@@ -74,6 +74,7 @@ _SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1e-4, 3e-6, 5e-6
 _BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
 _BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_500
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
+_PILE = 3.0  # times the mean number of points that are led to one: a pile
 _COUNTERPART = 0.5  # chance of a counterpart below which a row gets no answer
 _FEWEST = 1000  # points that are worth looking at
 
@@ -712,7 +713,8 @@ def _found(
         there, back = there_and_back(x, y, similarity=similarity)
         off = np.linalg.norm(points - points[back], axis=1)
         gap = apart(x, y[there], similarity) if partial else None
-        return there, *trust.chances(points, target.points[there], off, gap, similarity), 1.0
+        score, overlap = trust.chances(points, target.points[there], off, gap, similarity)
+        return there, score, np.where(_piled_up(there, off), 0, overlap), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
     cells = Cells(target.at, _partition(target, cell_there), similarity)
@@ -723,7 +725,18 @@ def _found(
     ends = there[middle]
     gap = apart(source.at(middle), target.at(ends), similarity) if partial else None
     score, overlap = trust.chances(few, target.points[ends], off, gap, similarity)
+    overlap = np.where(_piled_up(cell_there[ends], off), 0, overlap)
     return there, score[cell], overlap[cell], _recall(source, target, there)
+
+
+def _piled_up(there: Int[np.ndarray, " n"], off: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which points lie where many more are led to one target than usual, and none is led back.
+
+    So the points beyond a rim end up on it.
+    """
+    sources = np.bincount(there)
+    crowded: Bool[np.ndarray, " n"] = sources[there] > _PILE * sources[sources > 0].mean()
+    return crowded & (off > trust.CLOSE)
 
 
 def apart(
