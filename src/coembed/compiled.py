@@ -34,11 +34,14 @@ def native() -> ModuleType | None:
         return None
 
 
-def load_sparse() -> None:
-    """Load SciPy's sparse matrices and their linear algebra; `scipy.sparse` serves afterwards."""
-    if "scipy.sparse.linalg" not in sys.modules:
+def load_sparse(module: str = "scipy.sparse.linalg") -> None:
+    """Load SciPy's sparse matrices, and unless told otherwise their linear algebra, too.
+
+    `scipy.sparse` serves afterwards.
+    """
+    if module not in sys.modules:
         with _numpy_as_it_is():
-            import_module("scipy.sparse.linalg")
+            import_module(module)
 
 
 @contextmanager
@@ -64,7 +67,7 @@ def tree(points: Float[np.ndarray, "n d"]) -> Any:
         spec = PathFinder.find_spec(_TREE, [str(folder)])
         if spec is None or spec.loader is None:
             return scipy.spatial.cKDTree(points)
-        load_sparse()  # which the module asks for
+        load_sparse("scipy.sparse")  # which the module asks for
         # under its own name, so that SciPy finds it when it wants it
         sys.modules[_TREE] = module_from_spec(spec)
         try:
