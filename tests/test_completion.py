@@ -112,6 +112,13 @@ def test_every_row_of_a_part_is_answered_by_a_whole_target(network, whole, view)
     assert found.record["target"]["completion"]["factor"] > 0.9
 
 
+def test_a_part_that_is_taken_for_a_whole_is_doubtful_and_the_way_out_is_named(whole, view):
+    found = matching.match(model.load(), view.shape, whole.shape)
+    verdict = found.record["verdict"]
+    assert verdict["word"] != "good"
+    assert any("--partial" in reason for reason in verdict["reasons"])
+
+
 def test_units_and_order_of_parts_do_not_matter(network, whole, view, matched, rng):
     order = rng.permutation(len(view.shape.points))
     other = Shape(1000 * view.shape.points[order] + 7, name="view")

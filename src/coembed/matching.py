@@ -611,7 +611,8 @@ def _judged(
 ) -> dict[str, Any]:
     """Verdict, the other answer, and share of handedness kept, for the record."""
     names, turns = [one.name for one in pair], [one.alignment for one in pair]
-    verdict = trust.judge(scores, names, turns, kept, other)
+    partial = any(one.completion is not None for one in pair)
+    verdict = trust.judge(scores, names, turns, kept, other, partial)
     return {
         "other_answer": other,
         "handedness_kept": None if kept is None else round(kept, 3),

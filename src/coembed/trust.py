@@ -219,6 +219,7 @@ def judge(
     alignments: Sequence[Alignment],
     kept: float | None = None,
     other: Mapping[str, Any] | None = None,
+    partial: bool = False,
 ) -> Verdict:
     """The verdict on a pair.
 
@@ -232,11 +233,16 @@ def judge(
         What `handedness` says of the map.
     other
         What `other_answer` says of the pair.
+    partial
+        Whether shapes were matched as parts.
     """
     mean = float(scores.mean()) if len(scores) else 0.0
     reasons = []
     if mean < _GOOD:
-        reasons.append(f"the mean score is {mean:.2f}: many matches contradict their neighbours")
+        hint = "" if partial else " (if one shape is a part of a person: --partial)"
+        reasons.append(
+            f"the mean score is {mean:.2f}: many matches contradict their neighbours{hint}"
+        )
     strangers = [
         name for name, one in zip(names, alignments, strict=True)
         if not one.known or (one.way == "target" and not alignments[1].known)
