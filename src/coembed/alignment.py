@@ -115,23 +115,25 @@ class Compass:
 
         The likeness is the mean cosine of nearest neighbours, both ways.
         """
-        there, back, places = self._compared(values, mass, people)
-        return (there + back) / 2, places
+        alike, back, places = self.look_up(values, people)
+        return (float(mass @ alike) / float(mass.sum()) + back) / 2, places
 
-    def _compared(
-        self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
-    ) -> tuple[float, float, Float[np.ndarray, "n 3"]]:
-        """The likeness from the shape to the people, and back."""
+    def look_up(
+        self, values: Float[np.ndarray, "n d"], people: int
+    ) -> tuple[Float[np.ndarray, " n"], float, Float[np.ndarray, "n 3"]]:
+        """The cosine of the point most alike to each, the mean of those back, and its place.
+
+        Means over the first so many people.
+        """
         values = directed(values, "cosine")
-        there, back = 0.0, 0.0
-        places = np.zeros((len(values), 3))
+        alike, back, places = np.zeros(len(values)), 0.0, np.zeros((len(values), 3))
         for person in range(people):
             cosines = values @ self.embeddings[person].T
             found = cosines.argmax(axis=1)
             places += self.places[person][found]
-            there += float(mass @ cosines[np.arange(len(found)), found])
+            alike += cosines[np.arange(len(found)), found]
             back += float(cosines.max(axis=0).mean())
-        return there / float(mass.sum()) / people, back / people, places / people
+        return alike / people, back / people, places / people
 
     def upright(
         self,
@@ -161,8 +163,8 @@ class _PartCompass(Compass):
         self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
     ) -> tuple[float, Float[np.ndarray, "n 3"]]:
         """As of a `Compass`, but the likeness from the shape to the people only."""
-        there, _, places = self._compared(values, mass, people)
-        return there, places
+        alike, _, places = self.look_up(values, people)
+        return float(mass @ alike) / float(mass.sum()), places
 
     def upright(
         self,

@@ -12,7 +12,6 @@ from coembed import alignment
 from coembed.alignment import Compass
 from coembed.annotations import Float
 from coembed.model import CoupledEmbedding
-from coembed.search import directed
 from coembed.shapes import Completion, Operators
 
 __all__ = ["complete"]
@@ -60,30 +59,13 @@ def _settled(
     shift = np.zeros(3)
     for _ in range(_ROUNDS):
         placed = few.placed(factor, shift)
-        places = _looked_up(placed, network, compass)[1] - middle
+        places = compass.look_up(np.asarray(network.embed(placed)), _PEOPLE)[2] - middle
         if free:
             ratio = _ratio(placed.points, places, few.mass)
             factor *= float(np.clip(ratio, 1 / _MOST, _MOST))
         shift = np.median(places - few.points * factor, axis=0)
-    alike = _looked_up(few.placed(factor, shift), network, compass)[0]
+    alike = compass.look_up(np.asarray(network.embed(few.placed(factor, shift))), _PEOPLE)[0]
     return Completion(factor, shift, float(few.mass @ alike / few.mass.sum()))
-
-
-def _looked_up(
-    few: Operators, network: CoupledEmbedding, compass: Compass
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n 3"]]:
-    """For each point the cosine of the most alike point of a person, and the place of that one.
-
-    Means over several people.
-    """
-    values = directed(np.asarray(network.embed(few)), "cosine")
-    alike, places = np.zeros(len(values)), np.zeros((len(values), 3))
-    for person, there in zip(compass.embeddings[:_PEOPLE], compass.places[:_PEOPLE], strict=True):
-        cosines = values @ person.T
-        best = cosines.argmax(axis=1)
-        alike += cosines[np.arange(len(best)), best] / _PEOPLE
-        places += there[best] / _PEOPLE
-    return alike, places
 
 
 def _ratio(

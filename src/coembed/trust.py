@@ -116,7 +116,7 @@ def part_signs(
     """
     near = _near(points)
     logs = np.log(np.stack([apart, np.median(apart[near], axis=1)], axis=1) + 0.01)
-    found = signs(points, ends, off)
+    found = _signs(points, ends, off, near)
     return np.hstack([found[:, :3], logs, found[:, 3:]])
 
 
@@ -128,7 +128,15 @@ def signs(
     How far the way back ends off; the median of that over the ten neighbours; and the median factor
     by which the distances to these are stretched or shrunk.
     """
-    near = _near(points)
+    return _signs(points, ends, off, _near(points))
+
+
+def _signs(
+    points: Float[np.ndarray, "n 3"],
+    ends: Float[np.ndarray, "n 3"],
+    off: Float[np.ndarray, " n"],
+    near: Int[np.ndarray, "n k"],
+) -> Float[np.ndarray, "n 4"]:
     before, after = (
         np.linalg.norm(places[near] - places[:, None], axis=2) for places in (points, ends)
     )
