@@ -17,6 +17,25 @@ def test_nearest_is_brute_force(rng, similarity):
     np.testing.assert_array_equal(search.nearest(source, target, similarity=similarity), wanted)
 
 
+@pytest.mark.parametrize("similarity", ["l2", "cosine"])
+@pytest.mark.parametrize("sizes", [(1500, 300), (90, 700), (1, 1)])
+def test_there_and_back_is_nearest_twice(rng, similarity, sizes):
+    source, target = (rng.standard_normal((n, 5)) for n in sizes)
+    there, back = search.there_and_back(source, target, similarity=similarity)
+    wanted = search.nearest(source, target, similarity=similarity)
+    np.testing.assert_array_equal(there, wanted)
+    home = search.nearest(target, source, similarity=similarity)
+    np.testing.assert_array_equal(back, home[wanted])
+
+
+def test_there_and_back_takes_the_first_among_equals(rng):
+    source = rng.standard_normal((400, 3))
+    twice = np.concatenate([source, source])
+    there, back = search.there_and_back(twice, twice)
+    np.testing.assert_array_equal(there, np.tile(np.arange(400), 2))
+    np.testing.assert_array_equal(back, there)
+
+
 def test_nearest_takes_the_first_among_equals(rng):
     source = rng.standard_normal((20, 3))
     found = search.nearest(source, np.concatenate([source, source]))

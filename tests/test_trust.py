@@ -108,7 +108,7 @@ def meshes():
     """Two people with their faces, and for each vertex the one on the other side."""
     template = skinning.body_model()
     across = template.mean * [-1, 1, 1]
-    other_side = compiled.tree(template.mean).query(across, k=1)[1].ravel()
+    other_side = compiled.neighbors(across, template.mean, 1).ravel()
     people = [
         Shape(bodies.body(np.random.default_rng(seed)).vertices, template.faces, name=f"p{seed}")
         for seed in (31, 32)

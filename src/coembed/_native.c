@@ -1,5 +1,5 @@
-/* Compiled parts: the Laplacian of a point cloud, and solutions with a sparse factor. They are optional:
-   where they are absent, libraries serve.
+/* Compiled parts: nearest points, the Laplacian of a point cloud, and solutions with a sparse factor.
+   They are optional: where they are absent, libraries serve.
 
    The Laplacian. N. Sharp, K. Crane: A Laplacian for Nonmanifold Triangle Meshes, SGP 2020. It is the operator that
    the library robust-laplacian makes, entry by entry: what is a matter of choice (tolerances, what
@@ -31,6 +31,7 @@
 #define SLACK 1e-4      /* of the neighbourhood's radius: so far inside a circle is outside */
 #define NOT_DELAUNAY -1e-6 /* weight of an edge that is flipped */
 #define MOST_FLIPS 50 /* times the edges; a few per cent of them are usual */
+#define LEAF 12 /* points that are not parted any more */
 
 enum { DONE, NO_MEMORY, NO_TRIANGLES, TOO_LARGE };
 
@@ -742,6 +743,144 @@ static int solve_all(const Factor *upper, const Factor *lower, const int32_t *pl
     return DONE;
 }
 
+/* ---- nearest points ----------------------------------------------------------------------------- */
+
+typedef struct {
+    double at[3];
+    int32_t row;
+} Place;
+
+typedef struct {
+    double at;
+    int32_t axis; /* -1: a leaf */
+} Split;
+
+typedef struct {
+    Place *places; /* of each node one run, of the first child the first half of it */
+    Split *splits; /* the children of node i are 2 i + 1 and 2 i + 2 */
+} Tree;
+
+typedef struct { /* the nearest so far, sorted by distance, equal ones by row */
+    const double *at;
+    double *squared;
+    int32_t *rows;
+    int k, found;
+} Query;
+
+/* Put the places in such an order that those before number `middle` are no greater along the axis,
+   and those from there on no less. */
+static void halve(Place *places, int64_t count, int64_t middle, int axis) {
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        double pivot = places[low + (high - low) / 2].at[axis];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (places[i].at[axis] < pivot) i++;
+            while (places[j].at[axis] > pivot) j--;
+            if (i > j) break;
+            Place other = places[i];
+            places[i++] = places[j];
+            places[j--] = other;
+        }
+        if (middle <= j) high = j;
+        else if (middle >= i) low = i;
+        else return;
+    }
+}
+
+static void plant(Tree *tree, int64_t node, Place *places, int64_t count) {
+    if (count <= LEAF) {
+        tree->splits[node].axis = -1;
+        return;
+    }
+    double widest = -1;
+    int axis = 0;
+    for (int a = 0; a < 3; a++) {
+        double low = places[0].at[a], high = low;
+        for (int64_t i = 1; i < count; i++) {
+            if (places[i].at[a] < low) low = places[i].at[a];
+            if (places[i].at[a] > high) high = places[i].at[a];
+        }
+        if (high - low > widest) widest = high - low, axis = a;
+    }
+    int64_t middle = count / 2;
+    halve(places, count, middle, axis);
+    tree->splits[node] = (Split){places[middle].at[axis], axis};
+    plant(tree, 2 * node + 1, places, middle);
+    plant(tree, 2 * node + 2, places + middle, count - middle);
+}
+
+static double squared_length(const double *v) { return v[0] * v[0] + v[1] * v[1] + v[2] * v[2]; }
+
+static void look_at(Query *q, const Place *place) {
+    double offset[3];
+    for (int a = 0; a < 3; a++) offset[a] = place->at[a] - q->at[a];
+    double squared = squared_length(offset);
+    int i = q->found;
+    if (i == q->k) {
+        i--;
+        if (squared > q->squared[i] || (squared == q->squared[i] && place->row > q->rows[i])) return;
+    } else {
+        q->found++;
+    }
+    for (; i && (squared < q->squared[i - 1] ||
+                 (squared == q->squared[i - 1] && place->row < q->rows[i - 1]));
+         i--) {
+        q->squared[i] = q->squared[i - 1];
+        q->rows[i] = q->rows[i - 1];
+    }
+    q->squared[i] = squared;
+    q->rows[i] = place->row;
+}
+
+/* Look through a node that is `offset` away along each axis. These lengths are rounded as those of
+   the places in it are, so no place is passed over that is as near as another that is found. */
+static void look_through(const Tree *tree, int64_t node, const Place *places, int64_t count,
+                         double *offset, Query *q) {
+    Split split = tree->splits[node];
+    if (split.axis < 0) {
+        for (int64_t i = 0; i < count; i++) look_at(q, places + i);
+        return;
+    }
+    double away = split.at - q->at[split.axis], before = offset[split.axis];
+    int64_t first = count / 2, second = count - first;
+    int upper = away <= 0; /* the query lies in the second half */
+    if (upper) look_through(tree, 2 * node + 2, places + first, second, offset, q);
+    else look_through(tree, 2 * node + 1, places, first, offset, q);
+    offset[split.axis] = away;
+    if (q->found < q->k || squared_length(offset) <= q->squared[q->k - 1]) {
+        if (upper) look_through(tree, 2 * node + 1, places, first, offset, q);
+        else look_through(tree, 2 * node + 2, places + first, second, offset, q);
+    }
+    offset[split.axis] = before;
+}
+
+/* Rows of the k nearest of n points for each query. */
+static int find_nearest(const double *points, int32_t n, const double *queries, int64_t count, int k,
+                        int32_t *rows) {
+    int64_t nodes = 1;
+    while (nodes * LEAF < n) nodes *= 2;
+    Tree tree = {malloc(n * sizeof(Place)), malloc(2 * nodes * sizeof(Split))};
+    double *squared = malloc(k * sizeof(double));
+    int ok = tree.places && tree.splits && squared;
+    if (ok) {
+        for (int32_t i = 0; i < n; i++) {
+            memcpy(tree.places[i].at, points + 3 * (size_t)i, 3 * sizeof(double));
+            tree.places[i].row = i;
+        }
+        plant(&tree, 0, tree.places, n);
+        for (int64_t i = 0; i < count; i++) {
+            Query q = {queries + 3 * i, squared, rows + i * k, k, 0};
+            double offset[3] = {0};
+            look_through(&tree, 0, tree.places, n, offset, &q);
+        }
+    }
+    free(tree.places);
+    free(tree.splits);
+    free(squared);
+    return ok ? DONE : NO_MEMORY;
+}
+
 /* ---- Python ------------------------------------------------------------------------------------- */
 
 /* Buffers of some contiguous arrays, the last of them to be written to if asked; 0 on failure. */
@@ -834,7 +973,38 @@ static PyObject *solve(PyObject *module, PyObject *args) {
     return sound ? Py_BuildValue("") : NULL;
 }
 
+static int all_finite(const double *numbers, Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!isfinite(numbers[i])) return 0;
+    return 1;
+}
+
+static PyObject *nearest(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *given[3];
+    Py_buffer b[3];
+    int state = DONE;
+    if (!PyArg_ParseTuple(args, "OOO", given, given + 1, given + 2)) return NULL;
+    if (!open_all(given, b, 3, 1)) return NULL;
+    Py_ssize_t n = b[0].len / 24, count = b[1].len / 24, k = count ? b[2].len / 4 / count : 1;
+    int sound = b[0].len == 24 * n && b[1].len == 24 * count && b[2].len == 4 * k * count &&
+                k > 0 && k <= n && n < INT32_MAX && all_finite(b[0].buf, 3 * n) &&
+                all_finite(b[1].buf, 3 * count);
+    if (!sound) PyErr_SetString(PyExc_ValueError, "expected finite points, at least as many as are sought");
+    else {
+        Py_BEGIN_ALLOW_THREADS;
+        state = find_nearest(b[0].buf, (int32_t)n, b[1].buf, count, (int)k, b[2].buf);
+        Py_END_ALLOW_THREADS;
+    }
+    close_all(b, 3);
+    if (state == NO_MEMORY) return PyErr_NoMemory();
+    return sound ? Py_BuildValue("") : NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"nearest", nearest, METH_VARARGS,
+     "Points (n 3, float64), queries (q 3, float64), and an array (q k, int32) that becomes the rows of\n"
+     "the k points nearest to each query, nearest first, the lower row first among equals."},
     {"point_cloud_laplacian", point_cloud_laplacian, METH_VARARGS,
      "Points (n 3, float64), other points near each (n k, int32), mollification as a share of the\n"
      "mean length -> starts, rows, values of the weak Laplacian's columns, lumped mass: bytes."},

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import scipy
 
-from coembed.annotations import Float
+from coembed.annotations import Float, Int
 
-__all__ = ["load_sparse", "native", "tree"]
+__all__ = ["load_sparse", "native", "neighbors"]
 
 _TREE = "scipy.spatial._ckdtree"
+_CHUNK = 20_000  # points whose neighbours are sought at a time
 
 
 @cache
@@ -60,7 +61,26 @@ def _numpy_as_it_is() -> Iterator[None]:
         vars(np).update(__all__=names, __dir__=listing)
 
 
-def tree(points: Float[np.ndarray, "n d"]) -> Any:
+def neighbors(
+    points: Float[np.ndarray, "n 3"], others: Float[np.ndarray, "m 3"], k: int
+) -> Int[np.ndarray, "n k"]:
+    """Rows of the ``k`` others nearest to each point, nearest first; ``k`` is at most m.
+
+    Among equals the lower row comes first, where ours is compiled.
+    """
+    found = np.empty((len(points), k), dtype=np.int32)
+    own = native()
+    if own is not None:
+        own.nearest(*(np.ascontiguousarray(p, dtype=np.float64) for p in (others, points)), found)
+        return found
+    tree = _tree(others)
+    for start in range(0, len(points), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        found[rows] = tree.query(points[rows], k=range(1, k + 1))[1]
+    return found
+
+
+def _tree(points: Float[np.ndarray, "n d"]) -> Any:
     """SciPy's k-d tree of some points, without distances, hulls and rotations (0.1 s)."""
     if _TREE not in sys.modules:
         folder = Path(scipy.__file__).parent / "spatial"

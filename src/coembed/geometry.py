@@ -419,7 +419,7 @@ def winding(shape: Shape) -> int:
 def surface_points(
     corners: Float[np.ndarray, "f 3 3"],
     n: int,
-    rng: np.random.Generator,
+    rng: "np.random.Generator",  # quoted: to look at it would load it
     density: Float[np.ndarray, " f"] | float = 1.0,
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n 3"]]:
     """Random places on a mesh, uniform by area times ``density``: triangle and barycentric."""

@@ -12,7 +12,7 @@ from coembed.annotations import Float, Int
 __all__ = ["Interpolation", "interpolation", "thin"]
 
 _ROUNDS = 20
-_CHUNK = 50_000  # points whose interpolation is found at a time
+_CHUNK = 50_000  # points whose weights are found at a time
 _HELD_BACK = 0.01  # of the offsets' spread, against directions that are not spanned
 
 
@@ -112,22 +112,17 @@ def interpolation(
     that is one of the others takes that one's value.
     """
     k = min(k, len(others))
-    tree = compiled.tree(others)
-    nearest = np.empty((len(points), k), dtype=np.int32)
+    nearest = compiled.neighbors(points, others, k)
     weights = np.empty((len(points), k), dtype=np.float32)
     for start in range(0, len(points), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        distance, found = tree.query(points[rows], k=range(1, k + 1))
-        nearest[rows] = found
-        weights[rows] = _weights(distance, others[found] - points[rows, None])
+        weights[rows] = _weights(others[nearest[rows]] - points[rows, None])
     return Interpolation(nearest, weights)
 
 
-def _weights(
-    distance: Float[np.ndarray, "n j"], offsets: Float[np.ndarray, "n j 3"]
-) -> Float[np.ndarray, "n j"]:
-    """Of moving least squares about a point, from the others' distances and offsets."""
-    squared = distance * distance
+def _weights(offsets: Float[np.ndarray, "n j 3"]) -> Float[np.ndarray, "n j"]:
+    """Of moving least squares about a point, from the others' offsets, the nearest first."""
+    squared = np.einsum("nja,nja->nj", offsets, offsets)
     own = 1 / np.maximum(squared, 1e-12 * np.maximum(squared[:, -1:], 1e-200))
     own /= own.sum(axis=1, keepdims=True)
     first = np.einsum("nj,nja->na", own, offsets)

@@ -14,7 +14,7 @@ from coembed.errors import InputError
 
 __all__ = ["Cells", "Partition", "directed", "nearest", "there_and_back"]
 
-_CHUNK = 256  # rows of the distance matrix that exist at a time
+_CHUNK = 128  # rows of the distance matrix that exist at a time
 _LOOKED_AT = 24  # cells of the target for each cell of queries
 
 Values = Callable[[Int[np.ndarray, " r"]], Float[np.ndarray, "r d"]]
@@ -42,10 +42,26 @@ def nearest(
 def there_and_back(
     source: Float[np.ndarray, "n d"], target: Float[np.ndarray, "m d"], *, similarity: str = "l2"
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-    """For each source row its nearest target row, and the source row nearest to that one."""
-    there = nearest(source, target, similarity=similarity)
-    hit, which = np.unique(there, return_inverse=True)
-    return there, nearest(target[hit], source, similarity=similarity)[which]
+    """For each source row its nearest target row, and the source row nearest to that one.
+
+    Both directions from one matrix, of which a few rows exist at a time.
+    """
+    source, target = directed(source, similarity), directed(target, similarity)
+    half_squares = _half_square(source), _half_square(target)
+    there = np.empty(len(source), dtype=np.int64)
+    back = np.zeros(len(target), dtype=np.int64)
+    nearest_yet = np.full(len(target), -np.inf, dtype=source.dtype)
+    for start in range(0, len(source), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        closeness = source[rows] @ target.T
+        closeness -= half_squares[1]
+        there[rows] = closeness.argmax(axis=1)
+        closeness -= half_squares[0][rows, None]
+        most = closeness.max(axis=0)
+        nearer = np.flatnonzero(most > nearest_yet)
+        nearest_yet[nearer] = most[nearer]
+        back[nearer] = start + closeness[:, nearer].argmax(axis=0)
+    return there, back[there]
 
 
 def directed(values: Float[np.ndarray, "n d"], similarity: str) -> Float[np.ndarray, "n d"]:

@@ -29,17 +29,12 @@ _SEAM = 4  # steps to the nearest points and on to theirs
 _COARSE = 2_000  # points of the thinned cloud, twice as many for the largest
 _COLUMNS = 8  # right-hand sides solved at a time: few enough to stay in the processor's cache
 _GUARD = 17  # further vectors in the block, for the sake of the last ones wanted
-_CHUNK = 20_000  # points whose neighbours are sought at a time
 
 
 def nearest_points(points: Float[np.ndarray, "n 3"], k: int) -> Int[np.ndarray, "n j"]:
     """The ``k`` nearest other points of each, nearest first."""
-    tree = compiled.tree(points)
-    neighbors = np.empty((len(points), k), dtype=np.int32)
-    for first in range(0, len(points), _CHUNK):
-        rows = np.arange(first, min(first + _CHUNK, len(points)))
-        neighbors[rows] = _without(rows, tree.query(points[rows], k=k + 1)[1])
-    return neighbors
+    neighbors = compiled.neighbors(points, points, k + 1)
+    return _without(np.arange(len(points)), neighbors)
 
 
 def _without(

@@ -115,7 +115,7 @@ def part_signs(
     the median of that over the ten neighbours.
     """
     near = _near(points)
-    logs = np.log(np.stack([apart, np.median(apart[near], axis=1)], axis=1) + 0.01)
+    logs = np.log(np.stack([apart, _median(apart[near])], axis=1) + 0.01)
     found = _signs(points, ends, off, near)
     return np.hstack([found[:, :3], logs, found[:, 3:]])
 
@@ -140,18 +140,24 @@ def _signs(
     before, after = (
         np.linalg.norm(places[near] - places[:, None], axis=2) for places in (points, ends)
     )
-    factor = np.median(np.abs(np.log((after + 0.005) / (before + 0.005))), axis=1)
-    around = np.median(off[near], axis=1)
+    factor = _median(np.abs(np.log((after + 0.005) / (before + 0.005))))
+    around = _median(off[near])
     return np.stack(
         [np.log(off + 0.01), np.log(around + 0.01), np.log(factor + 0.05), np.ones(len(off))],
         axis=1,
     )
 
 
+def _median(values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+    """Of each row, as NumPy's, which would load masked arrays (0.01 s)."""
+    ordered, k = np.sort(values, axis=1), values.shape[1]
+    middle: Float[np.ndarray, " n"] = (ordered[:, (k - 1) // 2] + ordered[:, k // 2]) / 2
+    return middle
+
+
 def _near(points: Float[np.ndarray, "n 3"]) -> Int[np.ndarray, "n k"]:
     k = min(_NEIGHBORS, len(points) - 1)
-    near: Int[np.ndarray, "n k"] = compiled.tree(points).query(points, k=k + 1)[1][:, 1:]
-    return near
+    return compiled.neighbors(points, points, k + 1)[:, 1:]
 
 
 def handedness(
