@@ -18,9 +18,10 @@ from scipy.spatial import cKDTree
 from trust import MEAN_SIZE, fitted
 
 import coembed
-from coembed import bodies, cuts, evaluation, matching, trust
+from coembed import bodies, cuts, evaluation, matching, overlap, trust
 from coembed.search import there_and_back
 
+FITTED, JUDGED = 96, 30  # pairs
 PARTNER = 0.04  # metres on the mean body: farther there is no counterpart
 
 
@@ -45,7 +46,11 @@ def found(model, source, target, refine):
     there, back = there_and_back(x, y, similarity=a.similarity)
     off = np.linalg.norm(a.points - a.points[back], axis=1)
     apart = matching.apart(x, y[there], a.similarity)
-    signs = trust.part_signs(a.points, b.points[there], off, apart)[a.rows]
+    away = overlap.away(*(
+        overlap.seats(one.carried(one.places), one.points, one.alignment.rotation)
+        for one in (a, b)
+    ))  # fmt: skip
+    signs = trust.part_signs(a.points, b.points[there], off, apart, away)[a.rows]
     wrong = np.linalg.norm(source.place - target.place[b.first_rows()[there]][a.rows], axis=1)
     possible = cKDTree(target.place).query(source.place)[0] < PARTNER
     return signs, (wrong / MEAN_SIZE < trust.CLOSE) & possible, possible, matches
@@ -54,13 +59,14 @@ def found(model, source, target, refine):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true")
-    parser.add_argument("--pairs", type=int, default=48)
+    parser.add_argument("--pairs", type=int)
     parser.add_argument("--weights", default="human-parts")
     options = parser.parse_args()
+    count = options.pairs or (FITTED if options.fit else JUDGED)
     model = coembed.load(options.weights)
     for refine in ("none", "register"):
         kept, seen = [], []
-        for kinds, source, target in pairs(options.pairs, 900 if options.fit else 901):
+        for kinds, source, target in pairs(count, 900 if options.fit else 901):
             signs, right, possible, matches = found(model, source, target, refine)
             kept.append((signs, right, possible))
             if not options.fit:

@@ -86,7 +86,7 @@ def test_preparing_a_shape_loads_no_more_than_it_uses():
 def test_scipy_and_numpy_are_whole_afterwards():
     code = PREPARE + (
         "print(names == (np.__all__, np.__dir__)); import scipy.spatial, coembed.compiled; "
-        "print(isinstance(coembed.compiled._tree(np.eye(3)), scipy.spatial.cKDTree)); "
+        "print(isinstance(coembed.compiled.tree(np.eye(3)), scipy.spatial.cKDTree)); "
         "print(scipy.spatial.KDTree(np.eye(3)).query(np.eye(3))[1].tolist()); "
         "print(scipy.spatial.transform.Rotation.identity().magnitude(), np.testing.__name__, "
         "scipy.special.gamma(3))"
@@ -107,4 +107,4 @@ def test_another_scipy_is_loaded_in_the_ordinary_way(monkeypatch, found, tmp_pat
         (tmp_path / "spatial" / "_ckdtree.py").write_text("import no_such_module_at_all")
     monkeypatch.setattr(compiled.scipy, "__file__", str(tmp_path / "__init__.py"))
     monkeypatch.setattr(compiled.scipy, "spatial", scipy.spatial)
-    assert compiled._tree(np.eye(3)).query(np.eye(3))[1].tolist() == [0, 1, 2]
+    assert compiled.tree(np.eye(3)).query(np.eye(3))[1].tolist() == [0, 1, 2]

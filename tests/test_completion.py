@@ -178,8 +178,10 @@ def test_chances_fall_with_every_sign(rng):
     points = rng.random((300, 3))
     near, far = np.full(300, 0.01), np.full(300, 0.3)
     for similarity in ("cosine", "l2"):
-        good = trust.chances(points, points, near, near, similarity)
-        bad = trust.chances(points, points, far, far, similarity)
+        good, bad = (
+            trust.chances(points, points, off, off, np.stack([off, off], axis=1), similarity)
+            for off in (near, far)
+        )
         for one, other in zip(good, bad, strict=True):
             assert (one > other).all()
             assert ((one >= 0) & (one <= 1)).all()
@@ -217,3 +219,29 @@ def test_parts_on_the_command_line(whole, view, tmp_path):
     result = CliRunner().invoke(commands, [*words, "--scale", "1", "--force"])
     assert result.exit_code != 0
     assert coembed.__version__ == record["coembed"]
+
+
+def test_places_are_kept_with_the_embedding_and_found_for_one_without(
+    network, whole, view, matched, tmp_path
+):
+    part = matching.embed(network, view.shape, partial=True)
+    files.write_embedding(tmp_path / "view.npz", part)
+    read = files.read_embedding(tmp_path / "view.npz")
+    np.testing.assert_array_equal(read.places, part.places)
+    alone = matching.embed(network, whole.shape)
+    assert alone.places is None
+    found = matching.match(network, alone, read)
+    assert (found.p2p == matched.p2p).mean() > 0.99
+    with pytest.raises(InputError, match="embed it with --partial"):
+        matching._seats(alone)
+
+
+def test_a_target_as_large_as_a_whole_is_a_part_if_much_is_missing_there(network, whole, view):
+    target = matching.embed(network, view.shape, partial=True)
+    large = replace(target, completion=Completion(1.0))
+    source = matching.embed(network, whole.shape, partial=True)
+    found = matching.match(network, source, large, partial=True)
+    assert (found.p2p < 0).mean() > 0.2
+    assert any("taken for a part" in note for note in found.record["notes"])
+    stranger = replace(target, completion=Completion(1.0, known=False))
+    assert (matching.match(network, source, stranger, partial=True).p2p >= 0).all()

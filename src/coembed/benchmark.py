@@ -58,8 +58,8 @@ _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
     "model", "raster", "cuts", "evaluation", "ground", "alignment", "completion",
-    "functional", "registration", "trust", "matching", "baselines", "disturbances", "layouts",
-    "parts", "benchmark",
+    "functional", "normals", "registration", "overlap", "trust", "matching", "baselines",
+    "disturbances", "layouts", "parts", "benchmark",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import scipy
 
 from coembed.annotations import Float, Int
 
-__all__ = ["load_sparse", "native", "neighbors"]
+__all__ = ["load_sparse", "native", "neighbors", "tree"]
 
 _TREE = "scipy.spatial._ckdtree"
 _CHUNK = 20_000  # points whose neighbours are sought at a time
@@ -73,14 +73,14 @@ def neighbors(
     if own is not None:
         own.nearest(*(np.ascontiguousarray(p, dtype=np.float64) for p in (others, points)), found)
         return found
-    tree = _tree(others)
+    others_tree = tree(others)
     for start in range(0, len(points), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        found[rows] = tree.query(points[rows], k=range(1, k + 1))[1]
+        found[rows] = others_tree.query(points[rows], k=range(1, k + 1))[1]
     return found
 
 
-def _tree(points: Float[np.ndarray, "n d"]) -> Any:
+def tree(points: Float[np.ndarray, "n d"]) -> Any:
     """SciPy's k-d tree of some points, without distances, hulls and rotations (0.1 s)."""
     if _TREE not in sys.modules:
         folder = Path(scipy.__file__).parent / "spatial"

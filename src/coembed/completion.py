@@ -14,7 +14,7 @@ from coembed.annotations import Float
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Completion, Operators
 
-__all__ = ["complete"]
+__all__ = ["complete", "locate"]
 
 _POINTS, _PEOPLE = 400, 8  # that are looked at
 _STARTS, _ROUNDS = (1.0, 0.7), 3  # factors to begin with, how often each is made better
@@ -50,6 +50,29 @@ def complete(
     if best.likeness >= _PART:
         return best
     return Completion(1.0 if factor is None else factor, likeness=best.likeness, known=False)
+
+
+def locate(
+    values: Float[np.ndarray, "m d"],
+    network: CoupledEmbedding,
+    operators: Operators | None = None,
+) -> Float[np.ndarray, "m 3"] | None:
+    """Where on the mean body each point of a shape is: means of the places on eight people.
+
+    Parameters
+    ----------
+    values
+        What the network makes of the shape.
+    operators
+        Of the shape, upright and placed on its whole, in case another network has to look at it:
+        only the one for parts that ships is known to the compass. Without them None comes back.
+    """
+    compass, known = alignment.known_to(network, partial=True)
+    if known is not network:
+        if operators is None:
+            return None
+        values = np.asarray(known.embed(operators))
+    return compass.look_up(values, _PEOPLE)[2]
 
 
 def _settled(

@@ -227,6 +227,8 @@ def write_embedding(path: Path | str, embedding: Embedding, *, force: bool = Fal
     completion = embedding.completion
     facts["completion"] = None if completion is None else completion.facts()
     arrays = {name: getattr(embedding, name) for name in _EMBEDDING_ARRAYS}
+    if embedding.places is not None:
+        arrays["places"] = embedding.places
     if embedding.interpolation is not None:
         arrays["nearest"] = embedding.interpolation.nearest
         arrays["nearest_weights"] = embedding.interpolation.weights

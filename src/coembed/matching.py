@@ -22,6 +22,7 @@ from coembed import (
     functional,
     geometry,
     health,
+    overlap,
     sampling,
     trust,
 )  # fmt: skip
@@ -75,7 +76,9 @@ _BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
 _BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_500
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
 _PILE = 3.0  # times the mean number of points that are led to one: a pile
+_CROWDED = 0.1  # so much less is the chance of a counterpart for a row of a pile
 _COUNTERPART = 0.5  # chance of a counterpart below which a row gets no answer
+_LACKING = 0.06  # share of rows without a counterpart that whole targets do not reach
 _FEWEST = 1000  # points that are worth looking at
 
 
@@ -245,7 +248,7 @@ def match(
         pair, laid, notes = _refined(pair, refine, adapt, cache)
     report("match")
     searching = time.perf_counter()
-    there, score, overlap, recall = _found(*pair, partial)
+    there, score, chance, recall = _found(*pair, partial)
     ended = time.perf_counter()
     seconds = {
         "prepare": pair[0].seconds[0] + pair[1].seconds[0],
@@ -261,8 +264,8 @@ def match(
     record = _record(model, pair, (source, target), settings, seconds)
     rows = pair[0].rows
     p2p = np.where(rows < 0, -1, pair[1].first_rows()[there][rows])
-    if pair[1].part:
-        p2p = _without_counterpart(p2p, overlap[rows] < _COUNTERPART, record["partial"])
+    if partial:
+        p2p = _without_counterpart(p2p, pair, chance[rows] < _COUNTERPART, record)
     scores = np.where(rows < 0, 0, score[rows])
     record |= _judged(scores[p2p >= 0], pair, trust.handedness(source, target, p2p), other)
     record["answer_sha256"] = hashlib.sha256(p2p.tobytes() + scores.tobytes()).hexdigest()
@@ -398,12 +401,13 @@ def _embed(
         operators = operators.placed(factor, np.zeros(3))
         upright = upright.placed(factor, part.shift)
     values = np.asarray(model.embed(upright))
+    places = None if part is None else completion.locate(values, model, upright)
     other = None
     if otherwise:
         rows, others = alignment.glimpse(operators, alignment.otherwise(turn), model)
         other = looked_at.sample[rows], others
     return Embedding(
-        values=values if looked_at.interpolation is None else values[operators.rows],
+        values=looked_at.ordered(values),
         sample=looked_at.sample,
         interpolation=looked_at.interpolation,
         points=looked_at.points if factor == 1 else looked_at.points * factor,
@@ -411,21 +415,19 @@ def _embed(
         centre=looked_at.centre,
         scale=looked_at.scale * factor,
         notes=(
-            *shape.notes,
-            *looked_at.notes,
-            *turn.notes,
-            *(part.notes if part else ()),
+            *shape.notes, *looked_at.notes, *turn.notes, *(part.notes if part else ()),
             *_mirrored(shape),
         ),
         alignment=turn,
         completion=part,
+        places=None if places is None else looked_at.ordered(places),
         seconds=(prepared - started, time.perf_counter() - prepared),
         name=shape.name,
         sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
         weights=model.digest,
         similarity=model.config.similarity,
         otherwise=other,
-    )
+    )  # fmt: skip
 
 
 def _mirrored(shape: Shape) -> tuple[str, ...]:
@@ -464,6 +466,10 @@ class _LookedAt:
             operators, np.arange(len(operators.points)), None, operators.points, operators.rows,
             operators.centre, operators.scale, operators.notes,
         )  # fmt: skip
+
+    def ordered(self, values: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
+        """Values of the operators' points in the order of the sample."""
+        return values if self.interpolation is None else values[self.operators.rows]
 
     @classmethod
     def _sampled(
@@ -562,7 +568,10 @@ def _embedded_pair(
         pair = how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
     else:
         pair = _embedded_at_once(model, shapes, how)
-    return _aligned_to_target(model, shapes[0], pair, how)
+    pair = _aligned_to_target(model, shapes[0], pair, how)
+    if how.partial or any(one.part for one in pair):
+        pair = _located(model, pair[0]), _located(model, pair[1])
+    return pair
 
 
 def _embedded_at_once(
@@ -618,6 +627,13 @@ def _judged(
         "handedness_kept": None if kept is None else round(kept, 3),
         "verdict": {"word": verdict.word, "reasons": list(verdict.reasons)},
     }
+
+
+def _located(model: CoupledEmbedding, embedding: Embedding) -> Embedding:
+    """An embedding with places on the mean body, if they can be told from it alone."""
+    if embedding.places is not None:
+        return embedding
+    return replace(embedding, places=completion.locate(embedding.values, model))
 
 
 def _coupled(
@@ -713,9 +729,12 @@ def _found(
         x, y = source.everywhere(), target.everywhere()
         there, back = there_and_back(x, y, similarity=similarity)
         off = np.linalg.norm(points - points[back], axis=1)
-        gap = apart(x, y[there], similarity) if partial else None
-        score, overlap = trust.chances(points, target.points[there], off, gap, similarity)
-        return there, score, np.where(_piled_up(there, off), 0, overlap), 1.0
+        gap = away = None
+        if partial:
+            gap = apart(x, y[there], similarity)
+            away = overlap.away(_seats(source), _seats(target))
+        score, chance = trust.chances(points, target.points[there], off, gap, away, similarity)
+        return there, score, chance - _CROWDED * _piled_up(there, off), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
     cells = Cells(target.at, _partition(target, cell_there), similarity)
@@ -724,10 +743,27 @@ def _found(
     few = points[middle]
     off = np.linalg.norm(few - few[back[cell_there[there[middle]]]], axis=1)
     ends = there[middle]
-    gap = apart(source.at(middle), target.at(ends), similarity) if partial else None
-    score, overlap = trust.chances(few, target.points[ends], off, gap, similarity)
-    overlap = np.where(_piled_up(cell_there[ends], off), 0, overlap)
-    return there, score[cell], overlap[cell], _recall(source, target, there)
+    gap = away = None
+    if partial:
+        gap = apart(source.at(middle), target.at(ends), similarity)
+        away = overlap.away(_seats(source, middle), _seats(target, middle_there))
+    score, chance = trust.chances(few, target.points[ends], off, gap, away, similarity)
+    chance = chance - _CROWDED * _piled_up(cell_there[ends], off)
+    return there, score[cell], chance[cell], _recall(source, target, there)
+
+
+def _seats(
+    embedding: Embedding, rows: Int[np.ndarray, " q"] | None = None
+) -> Float[np.ndarray, "q 6"]:
+    """Where on the body distinct points of a shape are, and which way they face."""
+    if embedding.places is None:
+        raise InputError(
+            f"{embedding.name}: was embedded as a whole shape with weights of which nobody knows "
+            "where their points are on a body; embed it with --partial to match it with a part"
+        )
+    points = embedding.points if rows is None else embedding.points[rows]
+    places = embedding.carried(embedding.places, rows)
+    return overlap.seats(places, points, embedding.alignment.rotation)
 
 
 def _piled_up(there: Int[np.ndarray, " n"], off: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
@@ -749,16 +785,32 @@ def apart(
 
 
 def _without_counterpart(
-    p2p: Int[np.ndarray, " n"], missing: Bool[np.ndarray, " n"], told: dict[str, Any]
+    p2p: Int[np.ndarray, " n"],
+    pair: tuple[Embedding, Embedding],
+    missing: Bool[np.ndarray, " n"],
+    record: dict[str, Any],
 ) -> Int[np.ndarray, " n"]:
     """The map without rows that have no counterpart; their number and what they did are told.
 
     Such rows pile up at the rim of the target: most rows with the same answer, with and without.
+    A target that is a whole one by its size answers all rows, unless too many seem to have none.
     """
+    missing, whole = missing & (p2p >= 0), not pair[1].part
+    share = float(missing.mean())
+    if whole and pair[1].completion is not None and pair[1].completion.known and share > _LACKING:
+        whole = False
+        record["notes"].append(
+            f"{pair[1].name} is as large as a whole one, but {share:.0%} of the rows seem to have "
+            "no counterpart there, so it is taken for a part"
+        )
+    if whole:
+        return p2p
     left = np.where(missing, -1, p2p)
     most = [int(np.bincount(rows[rows >= 0], minlength=1).max()) for rows in (p2p, left)]
-    told["without_counterpart"] = int((missing & (p2p >= 0)).sum())
-    told["most_on_one_before"], told["most_on_one"] = most
+    record["partial"] |= {
+        "without_counterpart": int(missing.sum()),
+        "most_on_one_before": most[0], "most_on_one": most[1],
+    }  # fmt: skip
     return left
 
 

@@ -15,6 +15,7 @@ import scipy
 
 from coembed import sampling
 from coembed.annotations import Bool, Float, Int, Sparse
+from coembed.normals import flattest
 from coembed.search import directed, nearest
 from coembed.shapes import Embedding
 from coembed.spectrum import factored
@@ -164,7 +165,7 @@ class Surface:
 
     def normals_at(self, places: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3"]:
         """Normals when the points lie elsewhere."""
-        return _normals(places, self.spread)
+        return flattest(places, self.spread)
 
 
 def register(source: Surface, target: Surface) -> Registration:
@@ -212,15 +213,6 @@ def _spread(points: Float[np.ndarray, "n 3"]) -> Int[np.ndarray, "n j"]:
         points, k=min(_SPREAD, len(points))
     )[1]
     return found
-
-
-def _normals(
-    points: Float[np.ndarray, "n 3"], spread: Int[np.ndarray, "n j"]
-) -> Float[np.ndarray, "n 3"]:
-    """Direction of least extent among each point's neighbours; its sign means nothing."""
-    near = points[spread]
-    offsets = near - near.mean(axis=1, keepdims=True)
-    return np.linalg.eigh(offsets.transpose(0, 2, 1) @ offsets)[1][:, :, 0]
 
 
 def _products(normals: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 6"]:
@@ -528,8 +520,8 @@ def _embedded_anew(
         points = surface.sample
         spread = _spread(points)
         there = surface.carry(way.nodes)
-        own.append(_placed(points, _normals(points, spread)))
-        moved.append(_placed(there, _normals(there, spread)))
+        own.append(_placed(points, flattest(points, spread)))
+        moved.append(_placed(there, flattest(there, spread)))
         deformed.append(there)
     residuals = [way.residual for way in ways]
     first, second = ((min(residuals) / residual) ** 2 for residual in residuals)

@@ -440,6 +440,8 @@ class Embedding:
         How the shape was turned for the network; ``points`` are not.
     completion
         How a part lies on its whole; None if the shape was taken for a whole one.
+    places
+        Where on the mean body each point of the sample is; None if nobody looked.
     seconds
         For operators and network.
     otherwise
@@ -461,6 +463,7 @@ class Embedding:
     notes: tuple[str, ...] = ()
     alignment: Alignment = field(default_factory=Alignment)
     completion: Completion | None = None
+    places: Float[np.ndarray, "m 3"] | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
     otherwise: tuple[Int[np.ndarray, " q"], Float[np.ndarray, "q e"]] | None = None
 
@@ -471,13 +474,19 @@ class Embedding:
 
     def everywhere(self) -> Float[np.ndarray, "n d"]:
         """Embedding of every distinct point."""
-        return self.values if self.interpolation is None else self.interpolation(self.values)
+        return self.carried(self.values)
 
     def at(self, rows: Int[np.ndarray, " q"]) -> Float[np.ndarray, "q d"]:
         """Embedding of some of the distinct points."""
-        if self.interpolation is None:
-            return self.values[rows]
-        return self.interpolation(self.values, rows)
+        return self.carried(self.values, rows)
+
+    def carried(
+        self, values: Float[np.ndarray, "m d"], rows: Int[np.ndarray, " q"] | None = None
+    ) -> Float[np.ndarray, "q d"]:
+        """Any values of the sample at some of the distinct points, or at all."""
+        if self.interpolation is not None:
+            return self.interpolation(values, rows)
+        return values if rows is None else values[rows]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         values = self.everywhere()[self.rows].astype(dtype or self.values.dtype, copy=False)

@@ -44,12 +44,12 @@ _WEIGHTS = (-0.312, -2.279, -0.738, -7.381)
 # registration: the match is right; there is a counterpart
 _PARTS = {
     "cosine": (
-        (-0.117, -0.827, -0.7, -0.588, -0.681, -4.848),
-        (-0.123, -0.708, -0.836, -0.871, -1.011, -3.884),
+        (-0.103, -0.47, -0.511, -0.673, -0.5, -0.278, -0.969, -6.823),
+        (-0.021, 0.062, -0.412, -1.114, 0.021, -0.978, -2.345, -8.869),
     ),
     "l2": (
-        (-0.258, -1.197, -0.559, -0.066, -0.229, -5.085),
-        (-0.16, -1.38, -0.718, 0.07, -0.54, -4.315),
+        (-0.216, -0.588, -0.2, -0.319, 0.4, -1.062, -1.261, -9.566),
+        (-0.103, -0.496, -0.273, -0.394, 0.626, -1.374, -2.259, -11.107),
     ),
 }
 _GOOD, _POOR = 0.8, 0.5  # mean scores of a pair: above, good; below, refused
@@ -84,6 +84,7 @@ def chances(
     ends: Float[np.ndarray, "n 3"],
     off: Float[np.ndarray, " n"],
     apart: Float[np.ndarray, " n"] | None = None,
+    away: Float[np.ndarray, "n 2"] | None = None,
     similarity: str = "cosine",
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The chance of each match to be right, as `score`, and of each point to have a counterpart.
@@ -91,14 +92,16 @@ def chances(
     Parameters
     ----------
     apart
-        How far apart the embeddings of the two points are; None for whole shapes, of which every
-        point has a counterpart.
+        How far apart the embeddings of the two points are.
+    away
+        How far each point is, on the body, from what there is of the target
+        (`coembed.overlap.away`); None for whole shapes, of which every point has a counterpart.
     similarity
         By which they were compared: ``"cosine"``; ``"l2"`` after registration.
     """
-    if apart is None:
+    if apart is None or away is None:
         return score(points, ends, off), np.ones(len(points))
-    found = part_signs(points, ends, off, apart)
+    found = part_signs(points, ends, off, apart, away)
     right, there = (1 / (1 + np.exp(-(found @ weights))) for weights in _PARTS[similarity])
     return np.minimum(right, there), there
 
@@ -108,14 +111,16 @@ def part_signs(
     ends: Float[np.ndarray, "n 3"],
     off: Float[np.ndarray, " n"],
     apart: Float[np.ndarray, " n"],
-) -> Float[np.ndarray, "n 6"]:
+    away: Float[np.ndarray, "n 2"],
+) -> Float[np.ndarray, "n 8"]:
     """What the chances are made of where shapes are parts.
 
-    Those of `signs`, and before the 1 the logarithms of how far apart the embeddings are, and of
-    the median of that over the ten neighbours.
+    Those of `signs`, and before the 1 the logarithms of how far apart the embeddings are, of the
+    median of that over the ten neighbours, and of the means over these of both kinds of ``away``.
     """
     near = _near(points)
-    logs = np.log(np.stack([apart, _median(apart[near])], axis=1) + 0.01)
+    around = _median(apart[near]), *away[near].mean(axis=1).T
+    logs = np.log(np.stack([apart, *around], axis=1) + 0.01)
     found = _signs(points, ends, off, near)
     return np.hstack([found[:, :3], logs, found[:, 3:]])
 
