@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
 
 import coembed
 from coembed import bodies, completion, files, formats, geometry, matching, model, spectrum, trust
 from coembed.cli import commands
 from coembed.errors import InputError
-from coembed.shapes import Completion, Shape
+from coembed.shapes import Completion, Shape, degrees_of
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,16 @@ def test_the_scale_and_place_of_a_view_are_found(network, whole, view):
     given = completion.complete(part, network, factor=factor)
     assert given.factor == factor
     assert np.linalg.norm(given.shift - shift) < 0.12
+
+
+@pytest.mark.parametrize("turn", [(0, 0, 0), (120, 0, 0), (40, 60, 170)])
+def test_a_part_in_any_direction_is_set_upright(network, view, turn):
+    rotation = Rotation.from_euler("xyz", turn, degrees=True).as_matrix()
+    part = geometry.prepare(Shape(view.shape.points @ rotation.T, name="view"))
+    found = completion.stand(part, network)
+    assert degrees_of(found.rotation @ rotation) < 40
+    assert (found.turns == 0) == (turn == (0, 0, 0))
+    assert found.known
 
 
 def test_half_a_person_lies_where_it_was_cut(network, whole):

@@ -33,6 +33,7 @@ __all__ = [
     "align",
     "align_to",
     "glimpse",
+    "guesses",
     "known_to",
     "learn",
     "load",
@@ -257,6 +258,12 @@ def align_to(operators: Operators, target: Embedding, network: CoupledEmbedding)
     return _Search(operators, network, template).anyhow()
 
 
+def guesses(operators: Operators, network: CoupledEmbedding) -> list[Float[np.ndarray, "3 3"]]:
+    """Turns in which a part of a person may stand upright, the most likely first."""
+    compass, known = known_to(network, partial=True)
+    return _Search(operators, known, compass).guesses()
+
+
 def rotation_of(way: Way) -> Float[np.ndarray, "3 3"]:
     """The rotation that an axis (the one that is up in the file) or nine numbers stand for.
 
@@ -333,6 +340,13 @@ class _Search:
 
     def anyhow(self) -> Alignment:
         """The best of all turns."""
+        apart = self.guesses()
+        # front and back are easily taken for each other
+        tried = [*apart[:3], *(BACK @ one for one in apart[:2])]
+        return self._chosen(self._compass.way, [self._set_upright(_FINE, turn) for turn in tried])
+
+    def guesses(self) -> list[Float[np.ndarray, "3 3"]]:
+        """Turns in which the shape may stand upright, the most likely first, none twice."""
         values = [self._look(_COARSE, turn)[0] for turn in _all_around()]
         guesses = [_all_around()[i] for i in np.argsort(values, kind="stable")[::-1][:_KEPT]]
         for _ in range(_STEPS):
@@ -342,9 +356,7 @@ class _Search:
         for i in np.argsort(values, kind="stable")[::-1]:
             if all(degrees_of(guesses[i] @ one.T) > _SAME for one in apart):
                 apart.append(guesses[i])
-        # front and back are easily taken for each other
-        tried = [*apart[:3], *(BACK @ one for one in apart[:2])]
-        return self._chosen(self._compass.way, [self._set_upright(_FINE, turn) for turn in tried])
+        return apart
 
     def yaw(self) -> Alignment:
         """The best of the turns about the y axis."""

@@ -1,9 +1,9 @@
-"""How large the whole is that a shape is a part of, and where on it the part lies.
+"""How large the whole is that a shape is a part of, where on it the part lies, and how it stands.
 
 A part alone has an area of its own, so half a person would be as large as a whole one. Compared
 with the people of the `Compass`, every point tells where on a body it would be; how far points are
 from each other there tells the scale, and where they lie tells the place. Takes `Operators`, gives
-a `Completion`.
+a `Completion`, or an `Alignment`.
 """
 
 import numpy as np
@@ -12,14 +12,18 @@ from coembed import alignment
 from coembed.alignment import Compass
 from coembed.annotations import Float
 from coembed.model import CoupledEmbedding
-from coembed.shapes import Completion, Operators
+from coembed.shapes import Alignment, Completion, Operators, degrees_of
 
-__all__ = ["complete", "locate"]
+__all__ = ["complete", "locate", "stand"]
 
 _POINTS, _PEOPLE = 400, 8  # that are looked at
 _STARTS, _ROUNDS = (1.0, 0.7), 3  # factors to begin with, how often each is made better
 _NEAR, _FAR = 0.05, 0.25  # sqrt(area): lengths that are compared; longer ones change with the pose
 _PART = 0.88  # likeness of parts of people
+_GUESSES = 4  # turns that are tried
+_STANDS = 0.955  # likeness of parts that stand upright, which turned ones do not reach
+_GAIN = 0.015  # of likeness, for which a part is turned
+_OTHER = 60.0  # degrees: turns that are different answers
 _MOST = 1.4  # by so much a round changes the factor at most
 
 
@@ -50,6 +54,34 @@ def complete(
     if best.likeness >= _PART:
         return best
     return Completion(1.0 if factor is None else factor, likeness=best.likeness, known=False)
+
+
+def stand(operators: Operators, network: CoupledEmbedding) -> Alignment:
+    """The turn in which a part stands upright: the one in which it is most alike once placed.
+
+    What is missing makes wrong turns look right as long as the part has the scale of its own area,
+    so each of a few guesses is completed first. A part is turned only if that makes it clearly
+    more like people, and stays as it is if it is like enough.
+    """
+    turns = [np.eye(3)]
+    found = [complete(operators, network)]
+    if found[0].likeness < _STANDS:
+        turns += alignment.guesses(operators, network)[:_GUESSES]
+        found += [complete(alignment.turned(operators, one), network) for one in turns[1:]]
+    likeness = [one.likeness for one in found]
+    best = int(np.argmax(likeness))
+    if likeness[best] - likeness[0] < _GAIN or not found[best].known:
+        best = 0
+    others = [i for i, one in enumerate(turns) if degrees_of(one @ turns[best].T) > _OTHER]
+    other = max(others, key=lambda i: likeness[i], default=None)
+    return Alignment(
+        "auto",
+        rotation=turns[best],
+        likeness=likeness[best],
+        runner_up=0.0 if other is None else likeness[other],
+        other=None if other is None else turns[other],
+        known=found[best].known,
+    )
 
 
 def locate(

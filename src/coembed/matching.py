@@ -31,7 +31,7 @@ from coembed.annotations import Bool, Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
 from coembed.layers import Landmarks
-from coembed.model import CoupledEmbedding
+from coembed.model import PEOPLE, CoupledEmbedding
 from coembed.registration import Registration, Surface, register
 from coembed.search import Cells, Partition, directed, nearest, there_and_back
 from coembed.shapes import (
@@ -516,7 +516,7 @@ class _How:
             way, first, partial = self.ways[side], side == 0, self.partial
             return _embed(
                 model, shape, self.points, self.cache,
-                lambda ops: alignment.align(ops, way, model, partial=partial), otherwise=first,
+                lambda ops: self.aligned(ops, way, model), otherwise=first,
                 completed=(lambda ops: self.completed(ops, model, target)) if partial else None,
             )  # fmt: skip
         if shape.weights != model.digest:
@@ -525,6 +525,13 @@ class _How:
                 "name the same weights, or embed it again"
             )
         return shape
+
+    def aligned(self, operators: Operators, way: Way, model: CoupledEmbedding) -> Alignment:
+        """How a shape is turned; which of the turns of a part is right shows once it is placed."""
+        auto = isinstance(way, str) and way == "auto"
+        if self.partial and auto and model.frame == PEOPLE:
+            return completion.stand(operators, model)
+        return alignment.align(operators, way, model, partial=self.partial)
 
     def completed(
         self, operators: Operators, model: CoupledEmbedding, target: Embedding | None
