@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from scipy.spatial.transform import Rotation
 
 import coembed
-from coembed import alignment, bodies, files, formats, ground, matching
+from coembed import alignment, bodies, files, formats, ground, matching, poses
 from coembed.cli import commands
 from coembed.errors import InputError
 from coembed.shapes import Alignment, Shape
@@ -47,6 +47,39 @@ def test_the_shipped_compass_belongs_to_the_shipped_weights(model):
     assert compass.weights == model.digest
     assert model.frame == coembed.model.PEOPLE
     np.testing.assert_allclose(np.linalg.norm(compass.embeddings, axis=2), 1, atol=1e-3)
+
+
+@pytest.mark.parametrize("draw", [poses.seated, poses.crouched])
+def test_who_sits_and_who_crouches_are_told_apart(model, draw):
+    # by one look; tipped forward by 60 degrees the one looks much like the other
+    compass, tilts = alignment.load(), []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        person = bodies.sample(bodies.body(rng, draw=draw), 1500, rng)
+        few = alignment.thinned(coembed.prepare(person.shape), 800, model.config.n_eig)
+        _, places = compass.compare(model.embed(few), few.mass, 12)
+        upright = compass.upright(few.points, few.mass, places)
+        tilts.append(np.rad2deg(np.arccos(upright[1, 1])))
+    assert max(tilts) < 25
+
+
+def test_head_and_feet_help_to_tell_the_front(rng):
+    # the trunk faces +z, the head left by 40 degrees and the feet by 20
+    places = np.concatenate([
+        rng.uniform([-0.07, 0.51, -0.08], [0.07, 0.67, 0.08], (60, 3)),
+        rng.uniform([0.05, -0.62, -0.05], [0.1, -0.54, 0.12], (40, 3)),
+        rng.uniform([-0.1, -0.62, -0.05], [-0.05, -0.54, 0.12], (40, 3)),
+        rng.uniform([-0.1, -0.1, -0.05], [0.1, 0.4, 0.05], (200, 3)),
+    ])  # fmt: skip
+    points = places.copy()
+    for rows, angle in ((slice(60), 40.0), (slice(60, 100), 20.0), (slice(100, 140), 20.0)):
+        points[rows] = places[rows] @ alignment._about_y(angle).T
+    x, y, z = alignment._front(points, np.ones(len(points)), places)
+    assert y == 0
+    assert np.rad2deg(np.arctan2(x, z)) == pytest.approx(20, abs=0.5)
+    trunk = slice(140, None)  # nothing else is seen
+    front = alignment._front(points[trunk], np.ones(200), places[trunk])
+    np.testing.assert_array_equal(front, [0, 0, 1])
 
 
 def test_sixty_turns_come_within_45_degrees_of_any():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from coembed import poses, skinning
+from coembed import bodies, poses, skinning
 
 FIELDS = ("spine", "neck", "left_arm", "right_arm", "left_leg", "right_leg", "root", "hands",
           "spread")  # fmt: skip
@@ -36,16 +36,28 @@ def test_poses_are_a_function_of_the_seed():
     assert (one.left_arm != other.left_arm).any()
 
 
-def test_sampled_poses_stay_within_the_limits():
+@pytest.mark.parametrize("draw", [poses.sample, poses.seated, poses.crouched])
+def test_sampled_poses_stay_within_the_limits(draw):
     rng = np.random.default_rng(0)
     for _ in range(300):
-        pose = poses.sample(rng)
+        pose = draw(rng)
         for part, group in poses._KIND.items():
             low, high = poses._LIMITS[group]
             assert (getattr(pose, part) >= low).all(), part
             assert (getattr(pose, part) <= high).all(), part
         assert pose.hands.min() >= -8
         assert pose.hands.max() <= 95
+
+
+def test_seat_and_feet_of_the_seated_rest_on_the_ground():
+    place = skinning.body_model().mean[:, 2]
+    height = (place - place.min()) / np.ptp(place)
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        up = bodies.body(rng, draw=poses.seated).vertices[:, 1]
+        assert np.ptp(up) < 1.4
+        for part in ((height > 0.42) & (height < 0.55), height < 0.05):
+            assert up[part].min() - up.min() < 0.16
 
 
 def test_archetypes_lie_within_the_limits():

@@ -72,8 +72,11 @@ _PART_GAIN = 0.04  # for which a part is turned: what is missing can make a wron
 _GAIN = 0.01  # of likeness, for which a small turn is worth while
 BACK = np.diag([-1.0, 1, -1])
 """Half a turn about the y axis."""
-_LANDMARKS, _SPREAD, _RIDGE = 100, 0.045, 10.0
-_HALVES, _SINGLES = ("embeddings", "places"), ("landmarks", "usual", "frame")
+_LANDMARKS, _SPREAD, _RIDGE = 100, 0.045, 1.0
+_AXES = 20  # directions in which landmarks differ most, whose products tell the frame, too
+_HEAD, _FEET = 0.5, -0.535  # heights on the mean body above and below which these are
+_SEEN = 6  # points from which is read where a part faces
+_HALVES, _SINGLES = ("embeddings", "places"), ("landmarks", "usual", "axes", "frame")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +95,11 @@ class Compass:
         Places of l landmarks.
     usual
         Where these lie on the average of many people, each laid on the mean body.
+    axes
+        The k principal axes of the landmarks' offsets from there.
     frame
-        From the landmarks' offsets from there (and 1) to the nine entries of the rotation that
-        sets the person upright again: a ridge regression.
+        From these offsets, the products of any two of their coordinates on the axes, and 1, to the
+        nine entries of the rotation that sets the person upright again: a ridge regression.
     """
 
     weights: str
@@ -102,6 +107,7 @@ class Compass:
     places: Float[np.ndarray, "b m 3"]
     landmarks: Float[np.ndarray, "l 3"]
     usual: Float[np.ndarray, "l 3"]
+    axes: Float[np.ndarray, "k c"]
     frame: Float[np.ndarray, "e 9"]
 
     way = "auto"
@@ -143,14 +149,14 @@ class Compass:
         places: Float[np.ndarray, "n 3"],
     ) -> Float[np.ndarray, "3 3"]:
         """The rotation that sets a person upright, from the places of its points."""
-        squared = ((places[None] - self.landmarks[:, None]) ** 2).sum(axis=2)
-        shares = (np.exp(-squared / (2 * _SPREAD**2)) + 1e-12) * mass
-        found = shares @ points / shares.sum(axis=1, keepdims=True)
+        found = _shares(places, mass, self.landmarks) @ points
         laid, first = _laid_on(found, self.landmarks)
-        row = np.append((laid - self.usual).ravel(), 1.0)
-        # where the trunk faces; the ground knows better which way is up
+        row = _terms((laid - self.usual).reshape(1, -1), self.axes)[0]
         rotation = _rotation_near((row @ self.frame).reshape(3, 3)) @ first
-        return ground.stand(points @ rotation.T, mass) @ rotation
+        # the ground knows better which way is up, head and feet help to tell the front
+        rotation = ground.stand(points @ rotation.T, mass) @ rotation
+        x, _, z = _front(points @ rotation.T, mass, places)
+        return _about_y(-float(np.rad2deg(np.arctan2(x, z)))) @ rotation
 
 
 class _PartCompass(Compass):
@@ -476,6 +482,45 @@ def _laid_best(
     return _rotation_near((weights * places).T @ points)
 
 
+def _front(
+    points: Float[np.ndarray, "n 3"],
+    mass: Float[np.ndarray, " n"],
+    places: Float[np.ndarray, "n 3"],
+) -> Float[np.ndarray, " 3"]:
+    """Where a person faces who stands upright, the trunk facing nearly +z: also head and feet.
+
+    The sum of horizontal directions: +z, and where the head faces and each foot, if they are
+    seen; these count the less, the more their axis from right to left is steep.
+    """
+    _, height, _ = places.T
+    feet = height < _FEET
+    front = np.array([0.0, 0, 1])
+    for part in (height > _HEAD, feet & (places[:, 0] > 0), feet & (places[:, 0] < 0)):
+        if np.count_nonzero(part) >= _SEEN:
+            left = _laid_best(points[part], mass[part], places[part])[0]
+            front += np.cross(left, [0, 1, 0])
+    return front
+
+
+def _shares(
+    places: Float[np.ndarray, "n 3"], mass: Float[np.ndarray, " n"], at: Float[np.ndarray, "l 3"]
+) -> Float[np.ndarray, "l n"]:
+    """How much each point counts in the mean that stands for each landmark."""
+    squared = ((places[None] - at[:, None]) ** 2).sum(axis=2)
+    shares = (np.exp(-squared / (2 * _SPREAD**2)) + 1e-12) * mass
+    found: Float[np.ndarray, "l n"] = shares / shares.sum(axis=1, keepdims=True)
+    return found
+
+
+def _terms(
+    offsets: Float[np.ndarray, "p c"], axes: Float[np.ndarray, "k c"]
+) -> Float[np.ndarray, "p e"]:
+    """Offsets, the products of any two of their coordinates on some axes, and 1."""
+    along = offsets @ axes.T
+    one, other = np.triu_indices(len(axes))
+    return np.hstack([offsets, along[:, one] * along[:, other], np.ones((len(offsets), 1))])
+
+
 def _laid_on(
     points: Float[np.ndarray, "l 3"], others: Float[np.ndarray, "l 3"]
 ) -> tuple[Float[np.ndarray, "l 3"], Float[np.ndarray, "3 3"]]:
@@ -489,12 +534,7 @@ def _laid_on(
 
 
 def learn(
-    network: CoupledEmbedding,
-    *,
-    people: int = _FINE[1],
-    points: int = 400,
-    poses: int = 2500,
-    seed: int = 77,
+    network: CoupledEmbedding, *, people: int = _FINE[1], points: int = 400, seed: int = 77
 ) -> Compass:
     """A compass for a network that was trained on people who stand upright, facing +z.
 
@@ -502,16 +542,11 @@ def learn(
     ----------
     people, points
         Generated people to compare with, and points of each.
-    poses
-        Generated people from whom the regression learns.
     """
     from coembed import bodies, geometry, skinning  # they take long to load; matching needs none
 
-    def size_of(vertices: Float[np.ndarray, "v 3"]) -> float:
-        return float(np.sqrt(geometry.face_areas(vertices[template.faces]).sum()))
-
     rng, template = np.random.default_rng(seed), skinning.body_model()
-    size = size_of(template.mean)
+    size = _size_of(template.mean, template.faces)
     embeddings, places = [], []
     for _ in range(people):
         sample = bodies.sample(bodies.body(rng), 10 * points, rng)
@@ -522,20 +557,48 @@ def learn(
         values = np.asarray(network.embed(operators))[rows]
         embeddings.append(directed(values, "cosine"))
         places.append(place[rows] @ _QUARTER.T / size)
-    face, barycentric = bodies.landmarks(_LANDMARKS)
-    landmarks = bodies.on_mean(face, barycentric) @ _QUARTER.T / size
+    return Compass(network.digest, np.array(embeddings), np.array(places), *_learn_upright())
+
+
+@cache
+def _learn_upright(
+    posed: int = 2500, seated: int = 500, crouched: int = 200, seed: int = 77
+) -> tuple[Float[np.ndarray, "..."], ...]:
+    """Landmarks, where they usually lie, axes and frame of a compass, from generated people.
+
+    Those who sit on the ground and those who crouch look much alike: the more there are of each,
+    the better the other is told from them.
+    """
+    from coembed import bodies, geometry, poses, skinning
+
+    rng, template = np.random.default_rng(seed), skinning.body_model()
+    places = template.mean @ _QUARTER.T / _size_of(template.mean, template.faces)
+    landmarks = bodies.on_mean(*bodies.landmarks(_LANDMARKS)) @ _QUARTER.T
+    landmarks /= _size_of(template.mean, template.faces)
+    third = np.repeat(geometry.face_areas(places[template.faces]) / 3, 3)
+    mass = np.bincount(template.faces.ravel(), third, len(places))
+    shares = _shares(places, mass, landmarks)
     laid, back = [], []
-    for _ in range(poses):
-        body = bodies.body(rng)
-        found = bodies.on_body(body, face, barycentric) / size_of(body.vertices)
-        lying, rotation = _laid_on(found, landmarks)
-        laid.append(lying)
+    kinds = ((poses.sample, posed), (poses.seated, seated), (poses.crouched, crouched))
+    for draw in (draw for draw, count in kinds for _ in range(count)):
+        vertices = bodies.body(rng, draw=draw).vertices
+        lying, rotation = _laid_on(shares @ vertices, landmarks)
+        laid.append((lying / _size_of(vertices, template.faces)).ravel())
         back.append(rotation.T.ravel())
     usual = np.mean(laid, axis=0)
-    offsets = np.hstack([(np.array(laid) - usual).reshape(poses, -1), np.ones((poses, 1))])
-    normal = offsets.T @ offsets + _RIDGE * np.eye(offsets.shape[1])
-    frame = np.linalg.solve(normal, offsets.T @ np.array(back))
-    return Compass(network.digest, np.array(embeddings), np.array(places), landmarks, usual, frame)
+    offsets = np.array(laid) - usual
+    axes = np.linalg.svd(offsets, full_matrices=False)[2][:_AXES]
+    rows = _terms(offsets, axes)
+    normal = rows.T @ rows + _RIDGE * np.eye(rows.shape[1])
+    frame = np.linalg.solve(normal, rows.T @ np.array(back))
+    return landmarks, usual.reshape(-1, 3), axes, frame
+
+
+def _size_of(vertices: Float[np.ndarray, "v 3"], faces: Int[np.ndarray, "f 3"]) -> float:
+    """The square root of the area."""
+    from coembed import geometry
+
+    return float(np.sqrt(geometry.face_areas(vertices[faces]).sum()))
 
 
 def save(compass: Compass, path: Path | str, *, force: bool = False) -> None:

@@ -5,12 +5,14 @@ NOTICE) give random people in random poses. Every sampled point remembers its pl
 template, so the correspondence of any two bodies is known exactly. Needs NumPy and SciPy only.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from coembed import contacts, cuts, geometry, poses
 from coembed.annotations import Bool, Float, Int
+from coembed.poses import Pose
 from coembed.shapes import Shape
 from coembed.skinning import BodyModel, body_model, posed
 
@@ -63,7 +65,11 @@ class Sample:
 
 
 def body(
-    rng: np.random.Generator, *, touching: float | int = 0.0, model: BodyModel | None = None
+    rng: np.random.Generator,
+    *,
+    touching: float | int = 0.0,
+    draw: Callable[[np.random.Generator], Pose] | None = None,
+    model: BodyModel | None = None,
 ) -> Body:
     """A random person in a random pose that does not run into itself.
 
@@ -74,6 +80,8 @@ def body(
     ----------
     touching
         Share of poses in which a hand, a foot or a leg is moved until it touches the body.
+    draw
+        Gives a random pose, for example `poses.seated`; `poses.sample` if it is not given.
     """
     model = body_model() if model is None else model
     coefficients = _random_person(rng, model)
@@ -81,7 +89,7 @@ def body(
     joints = model.joint_mean + np.tensordot(coefficients, model.joint_basis, 1)
     best, least = None, np.inf
     for _ in range(_TRIES):
-        pose = poses.sample(rng)
+        pose = poses.sample(rng) if draw is None else draw(rng)
         if touching and rng.random() < touching:
             pose = contacts.touch(model, rest, joints, pose, rng)
         vertices = posed(model, rest, joints, pose)

@@ -13,7 +13,17 @@ import numpy as np
 
 from coembed.annotations import Float
 
-__all__ = ["ARCHETYPES", "Pose", "limits", "mirror", "moved", "rotations", "sample"]
+__all__ = [
+    "ARCHETYPES",
+    "Pose",
+    "crouched",
+    "limits",
+    "mirror",
+    "moved",
+    "rotations",
+    "sample",
+    "seated",
+]
 
 _REST_ARM = (12, 15, 0, 12, 0, 0, 0)
 _REST_LEG = (3, 6, 5, 5, 0)
@@ -188,6 +198,41 @@ def sample(rng: np.random.Generator) -> Pose:
         pose = _free(rng)
     else:
         pose = _archetype(rng)
+    return _strayed(pose, rng)
+
+
+def seated(rng: np.random.Generator) -> Pose:
+    """A random pose of somebody who sits on the ground, legs stretched out up to knees drawn up.
+
+    Arms and head are those of `sample`. The thighs rise by up to 70 degrees and the knees are
+    bent by twice that, so that the feet rest on the ground; the pelvis tips back as knees rise.
+    """
+    rise = rng.uniform(0, 70)
+    pitch = max(min(rng.uniform(-35, 10), 26 - rise), -40)
+    bend = rng.uniform(-10, 40) if rise < 20 else rng.uniform(-5, 55)
+
+    def leg() -> Float[np.ndarray, " 5"]:
+        thigh = max(rise + rng.normal(0, 8), 0)
+        outward, twist, ankle = rng.uniform([0, -5, -15], [28, 20, 25])
+        return np.clip([90 + thigh + pitch, outward, twist, 2 * thigh, ankle], *limits("left_leg"))
+
+    return replace(
+        sample(rng),
+        spine=np.array([bend, rng.normal(0, 5), rng.normal(0, 8)]),
+        left_leg=leg(),
+        right_leg=leg(),
+        root=np.array([pitch, rng.normal(0, 3), 0]),
+    )
+
+
+def crouched(rng: np.random.Generator) -> Pose:
+    """A random pose of somebody who crouches or squats; half have arms and head of any pose."""
+    lower = ARCHETYPES["crouch" if rng.random() < 0.5 else "squat"]
+    upper = _archetype(rng) if rng.random() < 0.5 else lower
+    return _strayed(replace(_mixed(upper, lower, rng), spine=lower.spine), rng)
+
+
+def _strayed(pose: Pose, rng: np.random.Generator) -> Pose:
     changed = {}
     for name, group in _KIND.items():
         noise = pose.noise * rng.normal(0, _DEVIATION[group])
