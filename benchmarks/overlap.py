@@ -34,7 +34,7 @@ def pairs(count, seed):
         return bodies.scan(body, int(rng.integers(2000, 4000)), rng, cut=cut)
 
     for number in range(count):
-        kinds = [str(rng.choice(cuts.KINDS, p=(0.55, 0.15, 0.1, 0.2))) for _ in range(2)]
+        kinds = [str(rng.choice(cuts.KINDS[:4], p=(0.55, 0.15, 0.1, 0.2))) for _ in range(2)]
         yield kinds, one("" if number % 3 == 2 else kinds[0]), one(kinds[1])
 
 

@@ -97,7 +97,7 @@ def test_the_same_seed_cuts_the_same_another_another(person, kind):
     assert first.shape == (len(person[1]),)
 
 
-@pytest.mark.parametrize("kind", cuts.KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in cuts.KINDS if kind != "pieces"])
 def test_a_quarter_is_left_and_something_is_lost(person, kind):
     shares = [cuts.kept(kind, *person, np.random.default_rng(seed)).mean() for seed in range(8)]
     assert min(shares) >= 0.25
@@ -121,6 +121,19 @@ def test_a_plane_parts_what_is_left_from_what_is_not(ball):
     along = points @ (normal / np.linalg.norm(normal))
     assert 0.25 <= stay.mean() <= 0.9
     assert along[stay].max() < along[~stay].min() + 0.05
+
+
+def test_a_piece_is_what_lies_in_a_ball(person):
+    points = person[1]
+    shares = []
+    for seed in range(20):
+        stay = cuts.pieces(points, np.random.default_rng(seed))
+        middle = points[np.random.default_rng(seed).integers(len(points))]
+        away = np.linalg.norm(points - middle, axis=1)
+        assert away[stay].max() < away[~stay].min()
+        shares.append(stay.mean())
+    assert 0.059 < min(shares) < 0.12
+    assert 0.25 < max(shares) < 0.351
 
 
 @pytest.mark.parametrize("seed", range(5))

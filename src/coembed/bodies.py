@@ -132,8 +132,8 @@ def scan(
     ----------
     cut
         One of `coembed.cuts.KINDS`: only a part of the body is there. What one or two cameras
-        see is the sparser, to a degree that varies, the more it slants. Limbs are lost as they
-        are on the mean body.
+        see is the sparser, to a degree that varies, the more it slants. Limbs are lost, and
+        pieces left, as they are on the mean body.
     """
     model = body_model()
     corners = body.vertices[model.faces]
@@ -141,15 +141,17 @@ def scan(
     radius = np.linalg.norm(middle, axis=1).max()
     direction = rng.standard_normal(3)
     steepness = rng.normal(0, 0.5) / (radius * np.linalg.norm(direction))
+    sought = {"": 2, "pieces": 10}.get(cut, 4) * n
     face, barycentric = geometry.surface_points(
-        corners, (4 if cut else 2) * n, rng, density=np.exp(steepness * middle @ direction)
+        corners, sought, rng, density=np.exp(steepness * middle @ direction)
     )
     points = on_body(body, face, barycentric)
     kept = np.ones(len(points), dtype=bool)
     if cut == "views":
         kept = _seen(corners, face, points, rng)
-    elif cut == "limbs":
-        kept = cuts.limbs(on_mean(face, barycentric), rng)
+    elif cut in ("limbs", "pieces"):
+        cutting = cuts.limbs if cut == "limbs" else cuts.pieces
+        kept = cutting(on_mean(face, barycentric), rng)
     elif cut:
         kept = (cuts.planes if cut == "planes" else cuts.holes)(points, rng)
     for _ in range(int(rng.integers(1, 4)) if rng.random() < 0.5 else 0):

@@ -865,7 +865,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 @click.option("--pairs", default="all", show_default=True,
               help="all ordered ones, listed (in pairs.txt), a number, or a file.")  # fmt: skip
 @click.option("--views", type=PATH, help="Folder of index_NAME_view_V.txt: rows of parts to match.")
-@click.option("--cut", type=click.Choice(["views", "planes", "holes", "limbs"]),
+@click.option("--cut", type=click.Choice(["views", "planes", "holes", "limbs", "pieces"]),
               help="Cut every source; targets stay whole.")  # fmt: skip
 @click.option("--cut-both", is_flag=True, help="Cut the targets, too.")
 @PARTIAL

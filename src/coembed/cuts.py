@@ -8,14 +8,15 @@ import numpy as np
 from coembed.annotations import Bool, Float
 from coembed.raster import Raster
 
-__all__ = ["KINDS", "holes", "kept", "limbs", "planes", "views"]
+__all__ = ["KINDS", "holes", "kept", "limbs", "pieces", "planes", "views"]
 
-KINDS = ("views", "planes", "holes", "limbs")
+KINDS = ("views", "planes", "holes", "limbs", "pieces")
 
 _PIXELS = 100  # of the larger side of what a camera sees
 _THICK = 0.01  # of the size: what lies that little behind the nearest surface is seen, too
 _GRAZING = 0.05  # cosine between normal and way to the camera below which nothing is seen
 _LEAST = 0.25  # share of the points that is left, or more
+_PIECE = 0.06, 0.35  # shares of the points that are left, if it is a piece
 _LOOKS = 10  # from elsewhere, while less is seen
 
 
@@ -29,7 +30,8 @@ def kept(
     """Which points of a surface stay after a random cut of one of `KINDS`."""
     if kind == "views":
         return _view(corners, points, normals, rng)
-    return {"planes": planes, "holes": holes, "limbs": limbs}[kind](points, rng)
+    other = {"planes": planes, "holes": holes, "limbs": limbs, "pieces": pieces}
+    return other[kind](points, rng)
 
 
 def _view(
@@ -125,6 +127,13 @@ def limbs(points: Float[np.ndarray, "n 3"], rng: np.random.Generator) -> Bool[np
     directions = rng.standard_normal((int(rng.integers(1, 4)), 3))
     middles = points[(points @ directions.T).argmax(axis=0)]
     return _outside(points, middles, rng.uniform(0.25, 0.8, len(middles)))
+
+
+def pieces(points: Float[np.ndarray, "n 3"], rng: np.random.Generator) -> Bool[np.ndarray, " n"]:
+    """Which points lie in a ball about a random one that holds 6 to 35 % of them."""
+    middle = points[rng.integers(len(points))]
+    away = np.linalg.norm(points - middle, axis=1)
+    return away <= np.quantile(away, rng.uniform(*_PIECE))
 
 
 def _outside(

@@ -35,7 +35,7 @@ __all__ = [
     "write_bodies",
 ]
 
-_CUT = (0.55, 0.15, 0.1, 0.2)  # shares of `cuts.KINDS` among parts
+_CUT = (0.55, 0.15, 0.1, 0.2, 0.0)  # shares of `cuts.KINDS` among parts; no pieces yet
 
 
 @dataclass(frozen=True, eq=False)

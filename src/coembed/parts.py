@@ -121,7 +121,7 @@ def _cut(members: tuple[Member, ...], kind: str) -> Iterator[Member]:
         if kind == "views" and not len(shape.sound_faces):
             raise InputError(
                 f"{shape.name}: has no faces, so nothing hides what a view does not show; cut "
-                "planes, holes or limbs"
+                "planes, holes, limbs or pieces"
             )
         for reason, rows in shape.unusable.items():
             raise InputError(f"{shape.name}: {len(rows)} rows are {reason}; it cannot be cut")
