@@ -63,7 +63,7 @@ def test_the_scale_and_place_of_a_view_are_found(network, whole, view):
 def test_a_part_in_any_direction_is_set_upright(network, view, turn):
     rotation = Rotation.from_euler("xyz", turn, degrees=True).as_matrix()
     part = geometry.prepare(Shape(view.shape.points @ rotation.T, name="view"))
-    found = completion.stand(part, network)
+    found, _ = completion.stand(part, network)
     assert degrees_of(found.rotation @ rotation) < 40
     assert (found.turns == 0) == (turn == (0, 0, 0))
     assert found.known

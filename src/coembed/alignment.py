@@ -572,12 +572,10 @@ def _learn_upright(
     from coembed import bodies, geometry, poses, skinning
 
     rng, template = np.random.default_rng(seed), skinning.body_model()
-    places = template.mean @ _QUARTER.T / _size_of(template.mean, template.faces)
-    landmarks = bodies.on_mean(*bodies.landmarks(_LANDMARKS)) @ _QUARTER.T
-    landmarks /= _size_of(template.mean, template.faces)
-    third = np.repeat(geometry.face_areas(places[template.faces]) / 3, 3)
-    mass = np.bincount(template.faces.ravel(), third, len(places))
-    shares = _shares(places, mass, landmarks)
+    size = _size_of(template.mean, template.faces)
+    places = template.mean @ _QUARTER.T / size
+    landmarks = bodies.on_mean(*bodies.landmarks(_LANDMARKS)) @ _QUARTER.T / size
+    shares = _shares(places, geometry.vertex_areas(places, template.faces), landmarks)
     laid, back = [], []
     kinds = ((poses.sample, posed), (poses.seated, seated), (poses.crouched, crouched))
     for draw in (draw for draw, count in kinds for _ in range(count)):

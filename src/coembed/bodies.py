@@ -149,11 +149,9 @@ def scan(
     kept = np.ones(len(points), dtype=bool)
     if cut == "views":
         kept = _seen(corners, face, points, rng)
-    elif cut in ("limbs", "pieces"):
-        cutting = cuts.limbs if cut == "limbs" else cuts.pieces
-        kept = cutting(on_mean(face, barycentric), rng)
     elif cut:
-        kept = (cuts.planes if cut == "planes" else cuts.holes)(points, rng)
+        places = on_mean(face, barycentric) if cut in ("limbs", "pieces") else points
+        kept = cuts.BY_PLACE[cut](places, rng)
     for _ in range(int(rng.integers(1, 4)) if rng.random() < 0.5 else 0):
         hole = points[rng.integers(len(points))]
         kept &= np.linalg.norm(points - hole, axis=1) > rng.uniform(0.02, 0.07)

@@ -3,7 +3,7 @@
 A part alone has an area of its own, so half a person would be as large as a whole one. Compared
 with the people of the `Compass`, every point tells where on a body it would be; how far points are
 from each other there tells the scale, and where they lie tells the place. Takes `Operators`, gives
-a `Completion`, or an `Alignment`.
+a `Completion`, and an `Alignment` with it.
 """
 
 import numpy as np
@@ -56,8 +56,10 @@ def complete(
     return Completion(1.0 if factor is None else factor, likeness=best.likeness, known=False)
 
 
-def stand(operators: Operators, network: CoupledEmbedding) -> Alignment:
-    """The turn in which a part stands upright: the one in which it is most alike once placed.
+def stand(operators: Operators, network: CoupledEmbedding) -> tuple[Alignment, Completion]:
+    """The turn in which a part stands upright, and how it lies on its whole then.
+
+    It is the turn in which the part is most alike once placed.
 
     What is missing makes wrong turns look right as long as the part has the scale of its own area,
     so each of a few guesses is completed first. A part is turned only if that makes it clearly
@@ -74,7 +76,7 @@ def stand(operators: Operators, network: CoupledEmbedding) -> Alignment:
         best = 0
     others = [i for i, one in enumerate(turns) if degrees_of(one @ turns[best].T) > _OTHER]
     other = max(others, key=lambda i: likeness[i], default=None)
-    return Alignment(
+    turn = Alignment(
         "auto",
         rotation=turns[best],
         likeness=likeness[best],
@@ -82,6 +84,7 @@ def stand(operators: Operators, network: CoupledEmbedding) -> Alignment:
         other=None if other is None else turns[other],
         known=found[best].known,
     )
+    return turn, found[best]
 
 
 def locate(

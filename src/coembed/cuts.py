@@ -8,7 +8,7 @@ import numpy as np
 from coembed.annotations import Bool, Float
 from coembed.raster import Raster
 
-__all__ = ["KINDS", "holes", "kept", "limbs", "pieces", "planes", "views"]
+__all__ = ["BY_PLACE", "KINDS", "holes", "kept", "limbs", "pieces", "planes", "views"]
 
 KINDS = ("views", "planes", "holes", "limbs", "pieces")
 
@@ -30,8 +30,7 @@ def kept(
     """Which points of a surface stay after a random cut of one of `KINDS`."""
     if kind == "views":
         return _view(corners, points, normals, rng)
-    other = {"planes": planes, "holes": holes, "limbs": limbs, "pieces": pieces}
-    return other[kind](points, rng)
+    return BY_PLACE[kind](points, rng)
 
 
 def _view(
@@ -152,3 +151,7 @@ def _outside(
         if left.mean() >= _LEAST:
             stay = left
     return stay
+
+
+BY_PLACE = {"planes": planes, "holes": holes, "limbs": limbs, "pieces": pieces}
+"""Those of `KINDS` for which only counts where the points are."""

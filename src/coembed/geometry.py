@@ -29,6 +29,7 @@ __all__ = [
     "on_surface",
     "prepare",
     "surface_points",
+    "vertex_areas",
 ]
 
 N_EIG = 79
@@ -389,6 +390,14 @@ def face_areas(corners: Float[np.ndarray, "f 3 3"]) -> Float[np.ndarray, " f"]:
     """Area of each triangle of a mesh, given by its corners."""
     a, b, c = corners.transpose(1, 0, 2)
     return np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+
+
+def vertex_areas(
+    points: Float[np.ndarray, "n 3"], faces: Int[np.ndarray, "f 3"]
+) -> Float[np.ndarray, " n"]:
+    """Area that each vertex of a mesh stands for: a third of the triangles at it."""
+    third = face_areas(points[faces]) / 3
+    return np.bincount(faces.ravel(), np.repeat(third, 3), len(points))
 
 
 def inside_out(shape: Shape) -> bool:

@@ -378,14 +378,12 @@ def _embed(
     shape: Shape,
     points: int | None,
     cache: Path | None,
-    aligned: Callable[[Operators], Alignment],
+    settled: Callable[[Operators], tuple[Alignment, Completion | None]],
     *,
     otherwise: bool = False,
-    completed: Callable[[Operators], Completion] | None = None,
 ) -> Embedding:
-    """Embedding of a shape, turned as ``aligned`` says of its operators; perhaps otherwise, too.
-
-    A part is placed on its whole as ``completed`` says of the turned operators.
+    """Embedding of a shape, turned and, if it is a part, placed on its whole as ``settled`` says of
+    its operators; perhaps turned otherwise, too.
     """
     if points is not None and points < MIN_POINTS:
         raise InputError(f"points must be {MIN_POINTS} or more, or None for all; got {points}")
@@ -393,9 +391,8 @@ def _embed(
     looked_at = _LookedAt.of(model, shape, points, cache)
     prepared = time.perf_counter()
     operators = looked_at.operators
-    turn = aligned(operators)
-    upright = alignment.turned(operators, turn.rotation) if turn.turns else operators
-    part, factor = None if completed is None else completed(upright), 1.0
+    (turn, part), factor = settled(operators), 1.0
+    upright = _upright(operators, turn)
     if part is not None and not part.whole:
         factor = part.factor
         operators = operators.placed(factor, np.zeros(3))
@@ -428,6 +425,10 @@ def _embed(
         similarity=model.config.similarity,
         otherwise=other,
     )  # fmt: skip
+
+
+def _upright(operators: Operators, turn: Alignment) -> Operators:
+    return alignment.turned(operators, turn.rotation) if turn.turns else operators
 
 
 def _mirrored(shape: Shape) -> tuple[str, ...]:
@@ -513,11 +514,10 @@ class _How:
     ) -> Embedding:
         """The embedding of one of the shapes; that of a source of known scale needs the target."""
         if isinstance(shape, Shape):
-            way, first, partial = self.ways[side], side == 0, self.partial
+            way, first = self.ways[side], side == 0
             return _embed(
                 model, shape, self.points, self.cache,
-                lambda ops: self.aligned(ops, way, model), otherwise=first,
-                completed=(lambda ops: self.completed(ops, model, target)) if partial else None,
+                lambda ops: self.settled(ops, way, model, target), otherwise=first,
             )  # fmt: skip
         if shape.weights != model.digest:
             raise InputError(
@@ -526,21 +526,25 @@ class _How:
             )
         return shape
 
-    def aligned(self, operators: Operators, way: Way, model: CoupledEmbedding) -> Alignment:
-        """How a shape is turned; which of the turns of a part is right shows once it is placed."""
-        auto = isinstance(way, str) and way == "auto"
-        if self.partial and auto and model.frame == PEOPLE:
-            return completion.stand(operators, model)
-        return alignment.align(operators, way, model, partial=self.partial)
+    def settled(
+        self, operators: Operators, way: Way, model: CoupledEmbedding, target: Embedding | None
+    ) -> tuple[Alignment, Completion | None]:
+        """How a shape is turned, and how a part lies on its whole: found, or by the known scale.
 
-    def completed(
-        self, operators: Operators, model: CoupledEmbedding, target: Embedding | None
-    ) -> Completion:
-        """How a shape lies on its whole: found, or by the scale that is known."""
-        if self.scale is None or target is None:
-            return completion.complete(operators, model)
-        factor = self.scale * target.scale / operators.scale
-        return completion.complete(operators, model, factor=factor)
+        Which of the turns of a part is right shows once it is placed.
+        """
+        if not self.partial:
+            return alignment.align(operators, way, model), None
+        part, factor = None, None
+        if isinstance(way, str) and way == "auto" and model.frame == PEOPLE:
+            turn, part = completion.stand(operators, model)
+        else:
+            turn = alignment.align(operators, way, model, partial=True)
+        if self.scale is not None and target is not None:
+            part, factor = None, self.scale * target.scale / operators.scale
+        if part is None:
+            part = completion.complete(_upright(operators, turn), model, factor=factor)
+        return turn, part
 
 
 def _aligned_to_target(
@@ -557,7 +561,7 @@ def _aligned_to_target(
     target = pair[1]
     turned = _embed(
         model, source, how.points, how.cache,
-        lambda ops: alignment.align_to(ops, target, model), otherwise=True,
+        lambda ops: (alignment.align_to(ops, target, model), None), otherwise=True,
     )  # fmt: skip
     return turned, target
 

@@ -188,8 +188,7 @@ def row_areas(shape: Shape) -> Float[np.ndarray, " n"]:
     areas = np.zeros(len(shape.points))
     faces = shape.sound_faces
     if len(faces):
-        third = geometry.face_areas(shape.points[faces]) / 3
-        return np.bincount(faces.ravel(), np.repeat(third, 3), len(areas))
+        return geometry.vertex_areas(shape.points, faces)
     usable = np.flatnonzero(shape.usable)
     places, place = np.unique(shape.points[usable], axis=0, return_inverse=True)
     chosen = sampling.thin(places, _MASSES)
