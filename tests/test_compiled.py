@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy
 
-from coembed import compiled
+from coembed import compiled, spectrum
 
 
 def printed(code):
@@ -70,7 +70,7 @@ def test_neighbours_that_cannot_be_sought_are_refused(rng):
     assert compiled.neighbors(points[:0], points, 2).shape == (0, 2)
 
 
-SEEN = "['numpy.f2py', 'numpy.testing', 'scipy.spatial.distance', 'scipy.special']"
+SEEN = "['numpy.f2py', 'numpy.testing', 'scipy.linalg', 'scipy.spatial.distance', 'scipy.special']"
 PREPARE = (
     "import sys, numpy as np; from coembed import geometry, shapes; "
     "names = (np.__all__, np.__dir__); "
@@ -89,22 +89,27 @@ def test_scipy_and_numpy_are_whole_afterwards():
         "print(isinstance(coembed.compiled.tree(np.eye(3)), scipy.spatial.cKDTree)); "
         "print(scipy.spatial.KDTree(np.eye(3)).query(np.eye(3))[1].tolist()); "
         "print(scipy.spatial.transform.Rotation.identity().magnitude(), np.testing.__name__, "
-        "scipy.special.gamma(3))"
+        "scipy.special.gamma(3), scipy.sparse.linalg.splu(scipy.sparse.eye_array(2).tocsc()).nnz)"
     )
     assert printed(code).split("\n") == [
         "True",
         "True",
         "[0, 1, 2]",
-        "0.0 numpy.testing 2.0",
+        "0.0 numpy.testing 2.0 4",
     ]
 
 
 @pytest.mark.parametrize("found", ["no such file", "not loadable"])
 def test_another_scipy_is_loaded_in_the_ordinary_way(monkeypatch, found, tmp_path):
-    monkeypatch.delitem(sys.modules, compiled._TREE, raising=False)
-    (tmp_path / "spatial").mkdir()
-    if found == "not loadable":
-        (tmp_path / "spatial" / "_ckdtree.py").write_text("import no_such_module_at_all")
+    for name in ("scipy.spatial._ckdtree", "scipy.sparse.linalg._dsolve._superlu"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        path = tmp_path.joinpath(*name.split(".")[1:]).with_suffix(".py")
+        path.parent.mkdir(parents=True)
+        if found == "not loadable":
+            path.write_text("import no_such_module_at_all")
     monkeypatch.setattr(compiled.scipy, "__file__", str(tmp_path / "__init__.py"))
     monkeypatch.setattr(compiled.scipy, "spatial", scipy.spatial)
     assert compiled.tree(np.eye(3)).query(np.eye(3))[1].tolist() == [0, 1, 2]
+    assert compiled.superlu() is None
+    matrix = scipy.sparse.csc_array(np.diag([1.0, 2, 4]))
+    assert spectrum.factored(matrix).solve(np.ones(3)).tolist() == [1, 0.5, 0.25]

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import scipy
 
 from coembed import compiled, geometry, spectrum
+from coembed.errors import NumericalError
 from coembed.shapes import Shape
 
 
@@ -89,3 +91,37 @@ def test_prepare_takes_the_short_way_for_large_clouds(sphere_points, monkeypatch
     short = geometry.prepare(shape, n_eig=12)
     assert (exact.evals != short.evals).any()
     np.testing.assert_allclose(short.evals, exact.evals, rtol=0.02)
+
+
+def test_lanczos_finds_every_eigenpair_of_parts_that_are_alike(sphere_points, monkeypatch):
+    """More often than a block has vectors: twelve spheres, three of each first eigenvalue."""
+    points = geometry.distinct_points(Shape(sphere_points(60))).points
+    weak, mass = spectrum.laplacian(points, n_neighbors=12)
+    many = scipy.sparse.block_diag([weak] * 12, format="csc")
+    asked = many, np.tile(mass, 12), 60
+    evals, _ = spectrum.eigenpairs(*asked, n_constant=12)
+    monkeypatch.setattr(spectrum, "_DENSE_BELOW", 10_000)
+    np.testing.assert_allclose(evals, spectrum.eigenpairs(*asked, n_constant=12)[0], rtol=1e-6)
+
+
+def test_lanczos_gives_up_in_one_sentence(operators, monkeypatch):
+    monkeypatch.setattr(spectrum, "_TOLERANCE", 0.0)
+    with pytest.raises(NumericalError, match="egg: no 21 eigenpairs of 4000 points among 280"):
+        spectrum.eigenpairs(*operators[:2], 20, name="egg")
+
+
+def test_lanczos_keeps_many_vectors_orthogonal(sphere_points):
+    one = geometry.prepare(Shape(sphere_points(1500) * [1, 2, 3]), n_eig=200)
+    inner = one.evecs.T @ (one.mass[:, None] * one.evecs)
+    np.testing.assert_allclose(inner, np.eye(200), atol=1e-9)
+
+
+def test_components_are_those_of_the_graph(rng):
+    ends = rng.integers(0, 500, (2, 300))
+    graph = scipy.sparse.coo_array((np.ones(300), ends), shape=(500, 500)).tocsc()
+    graph = scipy.sparse.csc_array(graph + graph.T + scipy.sparse.eye_array(500))
+    count, labels = scipy.sparse.csgraph.connected_components(graph, directed=False)
+    found = spectrum.components(graph)
+    assert 100 < count == len(set(found)) == len(set(zip(found, labels, strict=True)))
+    assert (found[found] == found).all()
+    assert (found <= np.arange(500)).all()

@@ -20,9 +20,8 @@ import scipy
 
 from coembed.annotations import Float, Int
 
-__all__ = ["load_sparse", "native", "neighbors", "tree"]
+__all__ = ["load_sparse", "native", "neighbors", "superlu", "tree"]
 
-_TREE = "scipy.spatial._ckdtree"
 _CHUNK = 20_000  # points whose neighbours are sought at a time
 
 
@@ -35,14 +34,11 @@ def native() -> ModuleType | None:
         return None
 
 
-def load_sparse(module: str = "scipy.sparse.linalg") -> None:
-    """Load SciPy's sparse matrices, and unless told otherwise their linear algebra, too.
-
-    `scipy.sparse` serves afterwards.
-    """
-    if module not in sys.modules:
+def load_sparse() -> None:
+    """Load SciPy's sparse matrices; `scipy.sparse` serves afterwards."""
+    if "scipy.sparse" not in sys.modules:
         with _numpy_as_it_is():
-            import_module(module)
+            import_module("scipy.sparse")
 
 
 @contextmanager
@@ -82,17 +78,31 @@ def neighbors(
 
 def tree(points: Float[np.ndarray, "n d"]) -> Any:
     """SciPy's k-d tree of some points, without distances, hulls and rotations (0.1 s)."""
-    if _TREE not in sys.modules:
-        folder = Path(scipy.__file__).parent / "spatial"
-        spec = PathFinder.find_spec(_TREE, [str(folder)])
+    alone = _alone("scipy.spatial._ckdtree")
+    return scipy.spatial.cKDTree(points) if alone is None else alone.cKDTree(points)
+
+
+def superlu() -> ModuleType | None:
+    """SuperLU as SciPy has it, without dense and iterative solvers (0.08 s); None if it is not so.
+
+    What is here called ``gstrf`` is behind `scipy.sparse.linalg.splu`.
+    """
+    return _alone("scipy.sparse.linalg._dsolve._superlu")
+
+
+def _alone(name: str) -> ModuleType | None:
+    """A compiled module of SciPy without the packages around it; None where there is no such."""
+    if name not in sys.modules:
+        *folders, _ = name.split(".")[1:]
+        spec = PathFinder.find_spec(name, [str(Path(scipy.__file__).parent.joinpath(*folders))])
         if spec is None or spec.loader is None:
-            return scipy.spatial.cKDTree(points)
-        load_sparse("scipy.sparse")  # which the module asks for
+            return None
+        load_sparse()  # which the k-d tree asks for
         # under its own name, so that SciPy finds it when it wants it
-        sys.modules[_TREE] = module_from_spec(spec)
+        sys.modules[name] = module_from_spec(spec)
         try:
-            spec.loader.exec_module(sys.modules[_TREE])
+            spec.loader.exec_module(sys.modules[name])
         except ImportError:
-            del sys.modules[_TREE]
-            return scipy.spatial.cKDTree(points)
-    return sys.modules[_TREE].cKDTree(points)
+            del sys.modules[name]
+            return None
+    return sys.modules[name]

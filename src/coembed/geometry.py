@@ -14,7 +14,7 @@ from coembed import compiled, files
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.shapes import MIN_POINTS, Operators, Shape
-from coembed.spectrum import N_NEIGHBORS, eigenpairs, laplacian, nearest_points
+from coembed.spectrum import N_NEIGHBORS, components, eigenpairs, laplacian, nearest_points
 
 __all__ = [
     "DistinctPoints",
@@ -104,9 +104,7 @@ def _prepared(shape: Shape, n_eig: int, n_neighbors: int) -> Operators:
     shift = mass @ points / mass.sum()
     scale = 1 / np.sqrt(mass.sum())
     points, mass = (points - shift) * scale, mass * scale**2
-    n_constant = scipy.sparse.csgraph.connected_components(
-        stiffness, directed=False, return_labels=False
-    )
+    n_constant = len(np.unique(components(stiffness)))
     if n_constant > 1:
         notes.append(f"{n_constant} {_PARTS}")
     if n_eig > n - n_constant - 1:

@@ -15,14 +15,24 @@ from coembed import compiled, sampling
 from coembed.annotations import Float, Int, Sparse
 from coembed.errors import NumericalError
 
-__all__ = ["N_NEIGHBORS", "eigenpairs", "factored", "laplacian", "nearest_points"]
+__all__ = ["N_NEIGHBORS", "components", "eigenpairs", "factored", "laplacian", "nearest_points"]
 
 N_NEIGHBORS = 30
 
 _SHIFT = -0.01  # negative: L - shift M is positive definite, so one factorisation is stable
-_TOLERANCE = 1e-9  # of Lanczos; eigenvalues are exact to 1e-14 with it
-_DENSE_BELOW = 400  # points; ARPACK wants far fewer eigenpairs than points
+_TOLERANCE = 1e-4  # of Lanczos, for residuals; eigenvalues are exact to 1e-8 with it
+_FURTHER = 40  # Lanczos vectors beyond two for each eigenpair: with fewer none converges
+_AGAIN = 8  # steps after which rounding errors are taken out
+_NOTHING = 1e-7  # of a vector's length: rounding errors alone
+_DENSE_BELOW = 400  # points
 _EXACT_BELOW = 8_000  # points; with fewer the shorter way is not shorter
+_SUPERLU = {
+    "ColPerm": "MMD_AT_PLUS_A",
+    "DiagPivotThresh": 0.0,  # such a matrix needs no pivots, and without them there is less fill
+    "Relax": 8,
+    "PanelSize": 1,  # panels are meant for denser factors: one column is a third faster
+    "SymmetricMode": True,
+}
 _MOLLIFIED = 1e-5  # of the mean length: no triangle's sides come nearer to a line
 _PART = 100_000  # points whose Laplacian the library makes at a time: 1 GB
 _SEAM = 4  # steps to the nearest points and on to theirs
@@ -162,8 +172,9 @@ def eigenpairs(
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
     """Lowest eigenpairs of L Φ = M Φ Λ above the ``n_constant`` constants.
 
-    Shift-invert Lanczos on M^-1/2 L M^-1/2 with a shift below zero, from a fixed start vector;
-    dense for small shapes. ΦᵀMΦ = I; the largest entry of each eigenvector is positive.
+    Shift-invert block Lanczos on M^-1/2 L M^-1/2 with a shift below zero, from fixed vectors; dense
+    for small shapes; component by component, since those that are alike have equal eigenvalues.
+    ΦᵀMΦ = I; the largest entry of each eigenvector is positive. Eigenvalues are exact to 1e-8.
 
     Parameters
     ----------
@@ -182,12 +193,10 @@ def eigenpairs(
     root = np.sqrt(mass)
     matrix = scipy.sparse.csc_array(stiffness, copy=True)
     matrix.data /= root[matrix.indices] * np.repeat(root, np.diff(matrix.indptr))
-    # several BLAS threads make ARPACK's small products several times slower
+    # several BLAS threads make small products several times slower
     with threadpool_limits(limits=1, user_api="blas"):
-        if n <= max(_DENSE_BELOW, 2 * wanted + 1):
-            evals, vectors = scipy.linalg.eigh(matrix.toarray(), subset_by_index=(0, wanted - 1))
-        elif points is None or n < max(_EXACT_BELOW, 100 * wanted):
-            evals, vectors = _lanczos(matrix, wanted, name)
+        if points is None or n < max(_EXACT_BELOW, 100 * wanted):
+            evals, vectors = _exact(matrix, wanted, n_constant, name)
         else:
             evals, vectors = _lifted(matrix, root, points, n_eig, name)
             n_constant = 0
@@ -199,30 +208,94 @@ def eigenpairs(
     return evals, np.ascontiguousarray(evecs)
 
 
+def _exact(
+    matrix: Sparse, wanted: int, n_parts: int, name: str
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
+    """The lowest eigenpairs of all components together."""
+    n = matrix.shape[0]
+    if n_parts == 1:
+        if n > max(_DENSE_BELOW, _most_vectors(wanted)):
+            return _lanczos(matrix, wanted, name)
+        evals, vectors = np.linalg.eigh(matrix.toarray())
+        return evals[:wanted], vectors[:, :wanted]
+    first = components(matrix)
+    parts = [np.flatnonzero(first == row) for row in np.unique(first)]
+    found = [_exact(matrix[rows][:, rows], min(wanted, len(rows)), 1, name) for rows in parts]
+    evals, origin = np.hstack([
+        np.stack([values, np.full(len(values), i)]) for i, (values, _) in enumerate(found)
+    ])  # fmt: skip
+    chosen = np.argsort(evals, kind="stable")[:wanted]
+    vectors = np.zeros((n, wanted))
+    for i, (rows, (_, own)) in enumerate(zip(parts, found, strict=True)):
+        columns = np.flatnonzero(origin[chosen] == i)
+        vectors[np.ix_(rows, columns)] = own[:, : len(columns)]  # the lowest ones, in order
+    return evals[chosen], vectors
+
+
 def _lanczos(
     matrix: Sparse, wanted: int, name: str
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
-    n = matrix.shape[0]
-    inverse = scipy.sparse.linalg.LinearOperator(
-        matrix.shape, matvec=_factor(matrix).solve, dtype=np.float64
+    """Rayleigh-Ritz on V, (A - shift I)^-1 V, ...: blocks of rows, each orthogonal to all before.
+
+    In blocks, the factors and the rows before are read from memory a few times less often, and an
+    eigenvalue of a symmetric shape is found as often as it occurs, up to eight times.
+    """
+    n, most = matrix.shape[0], _most_vectors(wanted)
+    factor, rng = _factor(matrix), np.random.default_rng(0)
+    basis, ritz = np.empty((most, n)), np.zeros((most, most))
+    block = _orthonormal(rng.standard_normal((_COLUMNS, n)), basis[:0], 0.0, rng)
+    for step in range(most // _COLUMNS):
+        own, size = slice(step * _COLUMNS, (step + 1) * _COLUMNS), (step + 1) * _COLUMNS
+        known = basis[:size]
+        basis[own] = block
+        block = factor.solve(block.T).T
+        length = float(np.linalg.norm(block))
+        ritz[own, :size] = block @ known.T
+        block = block - ritz[own, :size] @ known
+        if step % _AGAIN < 2:  # what rounding leaves grows from step to step, through two of them
+            block -= (block @ known.T) @ known
+        if size >= 2 * wanted + _FURTHER and step % 2:
+            values, turn = np.linalg.eigh(ritz[:size, :size])  # reads the lower triangle only
+            values, turn = values[: -wanted - 1 : -1], turn[:, : -wanted - 1 : -1]
+            outside = np.linalg.norm(block.T @ turn[own], axis=0)
+            if (outside <= _TOLERANCE * values).all():
+                return 1 / values + _SHIFT, known.T @ turn
+        block = _orthonormal(block, known, length, rng)
+    raise NumericalError(
+        f"{name}: no {wanted} eigenpairs of {n} points among {most} vectors; ask for fewer"
     )
-    start = np.random.default_rng(0).standard_normal(n)
-    try:
-        # 1.4 times as many Lanczos vectors as eigenpairs: SciPy's default of twice is 1.6 x slower
-        size = min(n - 1, int(1.4 * wanted) + 1)
-        evals, vectors = scipy.sparse.linalg.eigsh(
-            matrix, k=wanted, sigma=_SHIFT, OPinv=inverse, v0=start, ncv=size, tol=_TOLERANCE
-        )
-    except RuntimeError as error:  # ArpackError and ArpackNoConvergence
-        raise NumericalError(
-            f"{name}: no {wanted} eigenpairs of {n} points ({error}); ask for fewer eigenpairs"
-        ) from error
-    order = np.argsort(evals)
-    return evals[order], vectors[:, order]
+
+
+def _most_vectors(wanted: int) -> int:
+    return 4 * wanted // _COLUMNS * _COLUMNS + 200
+
+
+def _orthonormal(
+    rows: Float[np.ndarray, "b n"],
+    others: Float[np.ndarray, "m n"],
+    length: float,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "b n"]:
+    """Orthonormal rows that span the given ones, which are orthogonal to others.
+
+    New ones in place of those that are next to nothing, compared with their former length: then
+    the others span all that can be reached from them.
+    """
+    least = (_NOTHING * length) ** 2
+    for _ in range(2):  # the second time for those that were nearly dependent
+        values, turn = np.linalg.eigh(rows @ rows.T)
+        rows = (turn / np.sqrt(np.maximum(values, least))).T @ rows
+        lost = values <= least
+        if lost.any():
+            new = rng.standard_normal((int(lost.sum()), rows.shape[1])) / np.sqrt(rows.shape[1])
+            rows[lost] = new - (new @ others.T) @ others
+    return rows
 
 
 def _factor(matrix: Sparse) -> Any:
-    factor = factored(matrix - _SHIFT * scipy.sparse.eye_array(matrix.shape[0], format="csc"))
+    n = matrix.shape[0]
+    unit = scipy.sparse.csc_array((np.ones(n), np.arange(n), np.arange(n + 1)), shape=(n, n))
+    factor = factored(matrix - _SHIFT * unit)
     native = compiled.native()
     if native is None or not np.array_equal(factor.perm_r, factor.perm_c):
         return factor
@@ -257,14 +330,33 @@ def _columns(
 
 def factored(matrix: Sparse) -> Any:
     """Sparse LU of a symmetric, positive definite matrix; its ``solve`` takes many columns."""
-    return scipy.sparse.linalg.splu(
-        scipy.sparse.csc_array(matrix),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0,  # such a matrix needs no pivots, and without them there is less fill
-        relax=8,
-        panel_size=1,  # SuperLU's panels are meant for denser factors: one column is a third faster
-        options={"SymmetricMode": True},
-    )
+    columns = scipy.sparse.csc_array(matrix, dtype=np.float64)
+    columns.sum_duplicates()
+    alone = compiled.superlu()
+    if alone is None:
+        return scipy.sparse.linalg.splu(columns, options=_SUPERLU)
+    starts, rows = (part.astype(np.int32) for part in (columns.indptr, columns.indices))
+    return alone.gstrf(
+        columns.shape[0], columns.nnz, columns.data, rows, starts,
+        csc_construct_func=scipy.sparse.csc_array, ilu=False, options=_SUPERLU,
+    )  # fmt: skip
+
+
+def components(matrix: Sparse) -> Int[np.ndarray, " n"]:
+    """For each row of a symmetric matrix, all of whose diagonal is stored, the first connected.
+
+    Rows point to lower ones, those to lower ones still, and so on [Zhang20]: a few rounds suffice.
+    """
+    rows, starts = matrix.indices, matrix.indptr[:-1]
+    first = np.arange(matrix.shape[0])
+    while True:
+        last = first[first]
+        lowest = np.minimum.reduceat(last[rows], starts)
+        found = np.minimum(np.minimum(first, lowest), last)
+        np.minimum.at(found, first, lowest)
+        if (found[found] == last).all():
+            return last
+        first = found
 
 
 def _lifted(
@@ -278,13 +370,11 @@ def _lifted(
     few = sampling.thin(points, _COARSE if len(points) < 50_000 else 2 * _COARSE)
     weak, mass = laplacian(points[few], name=name)
     scale = root @ root / mass.sum()  # both clouds with the same area
-    n_constant = scipy.sparse.csgraph.connected_components(
-        weak, directed=False, return_labels=False
-    )
+    n_constant = len(np.unique(components(weak)))
     _, coarse = eigenpairs(weak, mass * scale, n_eig + _GUARD, n_constant=n_constant, name=name)
     block = sampling.interpolation(points, points[few])(coarse)
     block *= root[:, None]
-    _, part = scipy.sparse.csgraph.connected_components(matrix, directed=False)
+    _, part = np.unique(components(matrix), return_inverse=True)
     constants = scipy.sparse.csc_array((root, (np.arange(len(root)), part)))
     constants = constants / np.sqrt((constants.multiply(constants)).sum(axis=0))
     factor = _factor(matrix)
@@ -293,5 +383,6 @@ def _lifted(
         block[:, columns] = factor.solve(block[:, columns])
     block -= constants @ (constants.T @ block)
     block /= np.linalg.norm(block, axis=0)
-    evals, turn = scipy.linalg.eigh(block.T @ (matrix @ block), block.T @ block)
-    return evals[:n_eig], block @ turn[:, :n_eig]
+    whiten = np.linalg.inv(np.linalg.cholesky(block.T @ block))
+    evals, turn = np.linalg.eigh(whiten @ (block.T @ (matrix @ block)) @ whiten.T)
+    return evals[:n_eig], block @ (whiten.T @ turn[:, :n_eig])
