@@ -1,12 +1,12 @@
 """Seconds and memory of the pipeline on one thread, without torch.
 
-Run it with ``make bench-speed`` (ten minutes); it writes ``benchmarks/results/speed.json`` and the
-chart ``docs/runtime.png`` (and ``.svg``). Times of stages are the best of three in one process; a
-whole pair is ``coembed match`` in a fresh process, from two PLY files to the map on disk: the best of
-24 at up to 5,000 points, of 8 at 20,000, of 3 above, all pairs in turns, so that a slow minute of the
-machine meets them all. CPU seconds are what counts on a busy machine; the yardstick, measured before
-and after, says how fast it was. Both people of a pair stand upright, but in the row with
-``searched``: one of them leans, and its turn is looked for.
+Run it with ``make bench-speed`` (ten minutes); it writes ``benchmarks/results/speed.json`` and
+the chart ``docs/runtime.png`` (and ``.svg``). Times of stages are the best of three in one
+process; a whole pair is ``coembed match`` in a fresh process, from two PLY files to the map on
+disk: the best of 24 at up to 5,000 points, of 8 at 20,000, of 3 above, all pairs in turns, so
+that a slow minute of the machine meets them all. CPU seconds are what counts on a busy machine;
+the yardstick, measured before and after, says how fast it was. Both people of a pair stand
+upright, but in the row with ``searched``: one of them leans, and its turn is looked for.
 """
 
 import datetime
