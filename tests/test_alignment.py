@@ -83,7 +83,7 @@ def test_head_and_feet_help_to_tell_the_front(rng):
 
 
 def test_sixty_turns_come_within_45_degrees_of_any():
-    turns = Rotation.from_matrix(np.array(alignment._all_around()))
+    turns = Rotation.from_matrix(np.array(alignment.all_around()))
     assert len(turns) == 60
     for one in Rotation.random(200, random_state=0):
         assert np.rad2deg((turns * one).magnitude().min()) < 45

@@ -59,7 +59,7 @@ def test_the_scale_and_place_of_a_view_are_found(network, whole, view):
     assert np.linalg.norm(given.shift - shift) < 0.12
 
 
-@pytest.mark.parametrize("turn", [(0, 0, 0), (120, 0, 0), (40, 60, 170)])
+@pytest.mark.parametrize("turn", [(0, 0, 0), (0, 180, 0), (120, 0, 0), (40, 60, 170)])
 def test_a_part_in_any_direction_is_set_upright(network, view, turn):
     rotation = Rotation.from_euler("xyz", turn, degrees=True).as_matrix()
     part = geometry.prepare(Shape(view.shape.points @ rotation.T, name="view"))
@@ -67,6 +67,30 @@ def test_a_part_in_any_direction_is_set_upright(network, view, turn):
     assert degrees_of(found.rotation @ rotation) < 40
     assert (found.turns == 0) == (turn == (0, 0, 0))
     assert found.known
+
+
+def test_a_piece_in_any_direction_is_set_upright(network, whole):
+    points = whole.shape.points
+    rotation = Rotation.from_euler("xyz", (70, 100, -40), degrees=True).as_matrix()
+    piece = points[points[:, 1] > np.quantile(points[:, 1], 0.75)] @ rotation.T
+    part, all_of_it = geometry.prepare(Shape(piece)), geometry.prepare(whole.shape)
+    turn, found = completion.stand(part, network)
+    assert degrees_of(turn.rotation @ rotation) < 40
+    assert found.factor == pytest.approx(true_frame(part, all_of_it)[0], rel=0.2)
+
+
+def test_a_part_that_is_turned_to_its_target_is_completed(network, whole, view):
+    rotation = Rotation.from_euler("xyz", (0, 90, 0), degrees=True).as_matrix()
+    turned = Shape(view.shape.points @ rotation.T, name="view")
+    found = matching.match(network, turned, whole.shape, partial=True, align=("target", "none"))
+    source = found.embeddings[0]
+    assert degrees_of(source.alignment.rotation @ rotation) < 40
+    assert source.completion.known
+    assert source.completion.factor < 0.9
+    given = matching.match(
+        network, turned, whole.shape, partial=True, align=("target", "none"), scale=1.0
+    ).embeddings
+    assert given[0].scale == pytest.approx(given[1].scale)
 
 
 def test_half_a_person_lies_where_it_was_cut(network, whole):

@@ -32,9 +32,10 @@ __all__ = [
     "Way",
     "align",
     "align_to",
+    "all_around",
     "glimpse",
-    "guesses",
     "known_to",
+    "laid_best",
     "learn",
     "load",
     "otherwise",
@@ -180,7 +181,7 @@ class _PartCompass(Compass):
         places: Float[np.ndarray, "n 3"],
     ) -> Float[np.ndarray, "3 3"]:
         """The rotation that lays the points best on the mean body: landmarks may be missing."""
-        return _laid_best(points, mass, places)
+        return laid_best(points, mass, places)
 
 
 class _Template:
@@ -211,7 +212,7 @@ class _Template:
         places: Float[np.ndarray, "n 3"],
     ) -> Float[np.ndarray, "3 3"]:
         """The rotation that lays the points best on their places."""
-        return _laid_best(points, mass, places)
+        return laid_best(points, mass, places)
 
 
 def align(
@@ -262,12 +263,6 @@ def align_to(operators: Operators, target: Embedding, network: CoupledEmbedding)
     sample = target.sample[sampling.thin(target.points[target.sample], _FINE[0])]
     template = _Template(directed(target.at(sample), "cosine"), target.points[sample])
     return _Search(operators, network, template).anyhow()
-
-
-def guesses(operators: Operators, network: CoupledEmbedding) -> list[Float[np.ndarray, "3 3"]]:
-    """Turns in which a part of a person may stand upright, the most likely first."""
-    compass, known = known_to(network, partial=True)
-    return _Search(operators, known, compass).guesses()
 
 
 def rotation_of(way: Way) -> Float[np.ndarray, "3 3"]:
@@ -353,8 +348,8 @@ class _Search:
 
     def guesses(self) -> list[Float[np.ndarray, "3 3"]]:
         """Turns in which the shape may stand upright, the most likely first, none twice."""
-        values = [self._look(_COARSE, turn)[0] for turn in _all_around()]
-        guesses = [_all_around()[i] for i in np.argsort(values, kind="stable")[::-1][:_KEPT]]
+        values = [self._look(_COARSE, turn)[0] for turn in all_around()]
+        guesses = [all_around()[i] for i in np.argsort(values, kind="stable")[::-1][:_KEPT]]
         for _ in range(_STEPS):
             guesses = [self._set_upright(_MIDDLE, guess) for guess in guesses]
         values = [self._look(_MIDDLE, guess)[0] for guess in guesses]
@@ -444,7 +439,7 @@ def _at(operators: Operators, rows: Int[np.ndarray, " m"], n_eig: int) -> Operat
 
 
 @cache
-def _all_around() -> tuple[Float[np.ndarray, "3 3"], ...]:
+def all_around() -> tuple[Float[np.ndarray, "3 3"], ...]:
     """The 60 rotations of an icosahedron: none is further than 45 degrees from one of them."""
     golden = (1 + np.sqrt(5)) / 2
     fifth = np.array([[golden, -1, golden - 1], [1, golden - 1, -golden], [golden - 1, golden, 1]])
@@ -471,7 +466,7 @@ def _rotation_near(matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "3 3"]
     return rotation
 
 
-def _laid_best(
+def laid_best(
     points: Float[np.ndarray, "n 3"],
     mass: Float[np.ndarray, " n"],
     places: Float[np.ndarray, "n 3"],
@@ -497,7 +492,7 @@ def _front(
     front = np.array([0.0, 0, 1])
     for part in (height > _HEAD, feet & (places[:, 0] > 0), feet & (places[:, 0] < 0)):
         if np.count_nonzero(part) >= _SEEN:
-            left = _laid_best(points[part], mass[part], places[part])[0]
+            left = laid_best(points[part], mass[part], places[part])[0]
             front += np.cross(left, [0, 1, 0])
     return front
 

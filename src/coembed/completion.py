@@ -6,25 +6,47 @@ from each other there tells the scale, and where they lie tells the place. Takes
 a `Completion`, and an `Alignment` with it.
 """
 
+from dataclasses import dataclass, replace
+from functools import cache
+
 import numpy as np
 
 from coembed import alignment
-from coembed.alignment import Compass
 from coembed.annotations import Float
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Alignment, Completion, Operators, degrees_of
 
 __all__ = ["complete", "locate", "stand"]
 
-_POINTS, _PEOPLE = 400, 8  # that are looked at
+# points of the part and people of the compass that are looked at
+_COARSE, _FINE = (200, 4), (400, 8)
 _STARTS, _ROUNDS = (1.0, 0.7), 3  # factors to begin with, how often each is made better
+_START_AROUND = 0.6  # in any turn
+_FOLLOWED, _KEPT = 12, 3  # of all turns, those that are made better; of these, the best
+_APART = 20.0, 0.3  # degrees, logarithm of the factor: closer ones are one and the same
 _NEAR, _FAR = 0.05, 0.25  # sqrt(area): lengths that are compared; longer ones change with the pose
 _PART = 0.88  # likeness of parts of people
-_GUESSES = 4  # turns that are tried
 _STANDS = 0.955  # likeness of parts that stand upright, which turned ones do not reach
-_GAIN = 0.015  # of likeness, for which a part is turned
+_GAIN, _BACK_GAIN = 0.015, 0.005  # of likeness, for which a part is turned; just half round
 _OTHER = 60.0  # degrees: turns that are different answers
 _MOST = 1.4  # by so much a round changes the factor at most
+
+
+@dataclass(frozen=True)
+class _Lying:
+    """How a part lies: turned, then times a factor, then moved; how like people it is so."""
+
+    rotation: Float[np.ndarray, "3 3"]
+    factor: float
+    shift: Float[np.ndarray, " 3"]
+    likeness: float = 0.0
+
+    def placed(self, few: Operators) -> Operators:
+        return alignment.turned(few, self.rotation).placed(self.factor, self.shift)
+
+    @property
+    def completion(self) -> Completion:
+        return Completion(self.factor, self.shift, self.likeness)
 
 
 def complete(
@@ -44,47 +66,46 @@ def complete(
     factor
         If it is known.
     """
-    compass, known = alignment.known_to(network, partial=True)
-    few = alignment.thinned(operators, _POINTS, known.config.n_eig)
-    found = [
-        _settled(few, known, compass, start if factor is None else factor, factor is None)
-        for start in (_STARTS if factor is None else (1.0,))
-    ]
-    best = max(found, key=lambda one: one.likeness)
-    if best.likeness >= _PART:
-        return best
-    return Completion(1.0 if factor is None else factor, likeness=best.likeness, known=False)
+    return _known(_Part(operators, network, factor).as_turned(np.eye(3)).completion, factor)
 
 
-def stand(operators: Operators, network: CoupledEmbedding) -> tuple[Alignment, Completion]:
+def stand(
+    operators: Operators, network: CoupledEmbedding, *, factor: float | None = None
+) -> tuple[Alignment, Completion]:
     """The turn in which a part stands upright, and how it lies on its whole then.
 
-    It is the turn in which the part is most alike once placed.
-
     What is missing makes wrong turns look right as long as the part has the scale of its own area,
-    so each of a few guesses is completed first. A part is turned only if that makes it clearly
-    more like people, and stays as it is if it is like enough.
+    so the part is completed in every turn that is tried: as it stands and half round, and if it is
+    not like enough as it stands, in the 60 turns of an icosahedron. The best of these are set
+    upright, too, while they are completed. A part is turned only if that makes it clearly more
+    like people.
     """
-    turns = [np.eye(3)]
-    found = [complete(operators, network)]
-    if found[0].likeness < _STANDS:
-        turns += alignment.guesses(operators, network)[:_GUESSES]
-        found += [complete(alignment.turned(operators, one), network) for one in turns[1:]]
-    likeness = [one.likeness for one in found]
-    best = int(np.argmax(likeness))
-    if likeness[best] - likeness[0] < _GAIN or not found[best].known:
-        best = 0
-    others = [i for i, one in enumerate(turns) if degrees_of(one @ turns[best].T) > _OTHER]
-    other = max(others, key=lambda i: likeness[i], default=None)
+    part = _Part(operators, network, factor)
+    found = [part.as_turned(turn) for turn in (np.eye(3), alignment.BACK)]
+    first = found[found[1].likeness - found[0].likeness > _BACK_GAIN]
+    if first.likeness < _STANDS:
+        found += part.around()
+    best = max(found, key=lambda one: one.likeness)
+    if best.likeness - first.likeness < _GAIN or best.likeness < _PART:
+        best = first
+    apart = [one for one in found if degrees_of(one.rotation @ best.rotation.T) > _OTHER]
+    other = max(apart, key=lambda one: one.likeness, default=None)
     turn = Alignment(
         "auto",
-        rotation=turns[best],
-        likeness=likeness[best],
-        runner_up=0.0 if other is None else likeness[other],
-        other=None if other is None else turns[other],
-        known=found[best].known,
+        rotation=best.rotation,
+        likeness=best.likeness,
+        runner_up=0.0 if other is None else other.likeness,
+        other=None if other is None else other.rotation,
+        known=best.likeness >= _PART,
     )
-    return turn, found[best]
+    return turn, _known(best.completion, factor)
+
+
+def _known(found: Completion, factor: float | None) -> Completion:
+    """What was found, or that nothing was."""
+    if found.likeness >= _PART:
+        return found
+    return Completion(1.0 if factor is None else factor, likeness=found.likeness, known=False)
 
 
 def locate(
@@ -107,23 +128,79 @@ def locate(
         if operators is None:
             return None
         values = np.asarray(known.embed(operators))
-    return compass.look_up(values, _PEOPLE)[2]
+    return compass.look_up(values, _FINE[1])[2]
 
 
-def _settled(
-    few: Operators, network: CoupledEmbedding, compass: Compass, factor: float, free: bool
-) -> Completion:
-    middle = compass.places.mean(axis=(0, 1))
-    shift = np.zeros(3)
-    for _ in range(_ROUNDS):
-        placed = few.placed(factor, shift)
-        places = compass.look_up(np.asarray(network.embed(placed)), _PEOPLE)[2] - middle
-        if free:
-            ratio = _ratio(placed.points, places, few.mass)
-            factor *= float(np.clip(ratio, 1 / _MOST, _MOST))
-        shift = np.median(places - few.points * factor, axis=0)
-    alike = compass.look_up(np.asarray(network.embed(few.placed(factor, shift))), _PEOPLE)[0]
-    return Completion(factor, shift, float(few.mass @ alike / few.mass.sum()))
+class _Part:
+    """A part, looked at in many turns, scales and places."""
+
+    def __init__(
+        self, operators: Operators, network: CoupledEmbedding, factor: float | None
+    ) -> None:
+        self._compass, self._network = alignment.known_to(network, partial=True)
+        self._middle = self._compass.places.mean(axis=(0, 1))
+        self._factor = factor
+        n_eig = self._network.config.n_eig
+        self._thinned = cache(lambda points: alignment.thinned(operators, points, n_eig))
+
+    def as_turned(self, rotation: Float[np.ndarray, "3 3"]) -> _Lying:
+        """How the part lies best if turned so."""
+        found = [
+            self._settled(_Lying(rotation, start, np.zeros(3)), _FINE, _ROUNDS) for start in _STARTS
+        ]
+        return max(found, key=lambda one: one.likeness)
+
+    def around(self) -> list[_Lying]:
+        """How the part lies best in any turn; the likeliest of some that differ."""
+        found = [
+            self._settled(_Lying(turn, _START_AROUND, np.zeros(3)), _COARSE, 1)
+            for turn in alignment.all_around()
+        ]
+        found = [
+            self._settled(one, _COARSE, 2, turns=True) for one in _different(found)[:_FOLLOWED]
+        ]
+        return [self._settled(one, _FINE, 2, turns=True) for one in _different(found)[:_KEPT]]
+
+    def _settled(
+        self, lying: _Lying, looked_at: tuple[int, int], rounds: int, *, turns: bool = False
+    ) -> _Lying:
+        """So often scaled, placed and perhaps turned as the places of its points tell."""
+        points, people = looked_at
+        few, start = self._thinned(points), lying.factor
+        for step in range(1, rounds + 1):
+            placed = lying.placed(few)
+            places = self._look(placed, people)[1]
+            factor, rotation = lying.factor, lying.rotation
+            if self._factor is None:
+                ratio = _ratio(placed.points, places, few.mass)
+                factor *= float(np.clip(ratio, 1 / _MOST, _MOST))
+            else:  # step by step, since what is small in the middle looks like a belly
+                factor = start * (self._factor / start) ** (step / rounds)
+            if turns:
+                rotation = alignment.laid_best(placed.points, few.mass, places) @ rotation
+            offsets = places - few.points @ rotation.T * factor
+            lying = _Lying(rotation, factor, np.median(offsets, axis=0))
+        return replace(lying, likeness=self._look(lying.placed(few), people)[0])
+
+    def _look(self, placed: Operators, people: int) -> tuple[float, Float[np.ndarray, "n 3"]]:
+        """How like people a part is, and where its points are on the mean body about its middle."""
+        values = np.asarray(self._network.embed(placed))
+        alike, _, places = self._compass.look_up(values, people)
+        return float(placed.mass @ alike / placed.mass.sum()), places - self._middle
+
+
+def _different(found: list[_Lying]) -> list[_Lying]:
+    """The likeliest first, without those that lie nearly as a likelier one."""
+    degrees, scale = _APART
+    kept: list[_Lying] = []
+    for one in sorted(found, key=lambda one: -one.likeness):
+        if all(
+            degrees_of(one.rotation @ other.rotation.T) > degrees
+            or abs(np.log(one.factor / other.factor)) > scale
+            for other in kept
+        ):
+            kept.append(one)
+    return kept
 
 
 def _ratio(
@@ -136,14 +213,18 @@ def _ratio(
     Of pairs whose two distances have a geometric mean from 0.05 to 0.25: chosen by one of them
     alone, noise would make the other too large.
     """
-    here, there = (
-        np.linalg.norm(one[:, None] - one[None], axis=2) + 1e-9 for one in (points, places)
-    )
-    mean = np.sqrt(here * there)
-    chosen = (mean > _NEAR) & (mean < _FAR)
+    here, there = (_squares(one) for one in (points, places))
+    middle = here * there
+    chosen = (middle > _NEAR**4) & (middle < _FAR**4)
     if not chosen.any():
         return 1.0
-    ratios, weights = (there / here)[chosen], np.outer(mass, mass)[chosen]
+    ratios, weights = (there[chosen] / here[chosen]), np.outer(mass, mass)[chosen]
     order = np.argsort(ratios, kind="stable")
     total = np.cumsum(weights[order])
-    return float(ratios[order[np.searchsorted(total, total[-1] / 2)]])
+    return float(np.sqrt(ratios[order[np.searchsorted(total, total[-1] / 2)]]))
+
+
+def _squares(points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n n"]:
+    """Squared distances between points, each pair once; the others are 0."""
+    lengths = (points**2).sum(axis=1)
+    return np.triu(np.maximum(lengths[:, None] + lengths - 2 * points @ points.T, 0.0), 1)

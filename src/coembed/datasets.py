@@ -35,7 +35,7 @@ __all__ = [
     "write_bodies",
 ]
 
-_CUT = (0.55, 0.15, 0.1, 0.2, 0.0)  # shares of `cuts.KINDS` among parts; no pieces yet
+_CUT = (0.4, 0.12, 0.08, 0.15, 0.25)  # shares of `cuts.KINDS` among parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +97,8 @@ class BodyExamples(Sequence[Example]):
         parts_before = index * self.parts // self.n
         part = (index + 1) * self.parts // self.n > parts_before
         number = parts_before if part else index - parts_before
-        kind = "part" if part else "scan"
-        settings = [kind, self.seed, self.n_points, float(self.touching), self.n_eig]
+        kind = ["part", *_CUT] if part else ["scan"]
+        settings = [*kind, self.seed, self.n_points, float(self.touching), self.n_eig]
         key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]
         path = self.cache / f"bodies-{key}-{number:06d}.safetensors"
         stored = _stored(path)

@@ -535,16 +535,26 @@ class _How:
         """
         if not self.partial:
             return alignment.align(operators, way, model), None
-        part, factor = None, None
+        factor = self._factor(operators, target)
         if isinstance(way, str) and way == "auto" and model.frame == PEOPLE:
-            turn, part = completion.stand(operators, model)
-        else:
-            turn = alignment.align(operators, way, model, partial=True)
-        if self.scale is not None and target is not None:
-            part, factor = None, self.scale * target.scale / operators.scale
-        if part is None:
-            part = completion.complete(_upright(operators, turn), model, factor=factor)
-        return turn, part
+            return completion.stand(operators, model, factor=factor)
+        turn = alignment.align(operators, way, model, partial=True)
+        return turn, completion.complete(_upright(operators, turn), model, factor=factor)
+
+    def turned_to(
+        self, operators: Operators, model: CoupledEmbedding, target: Embedding
+    ) -> tuple[Alignment, Completion | None]:
+        """The same of a source that is turned as its target stands."""
+        turn = alignment.align_to(operators, target, model)
+        if not self.partial:
+            return turn, None
+        factor = self._factor(operators, target)
+        return turn, completion.complete(_upright(operators, turn), model, factor=factor)
+
+    def _factor(self, operators: Operators, target: Embedding | None) -> float | None:
+        if self.scale is None or target is None:
+            return None
+        return self.scale * target.scale / operators.scale
 
 
 def _aligned_to_target(
@@ -561,7 +571,7 @@ def _aligned_to_target(
     target = pair[1]
     turned = _embed(
         model, source, how.points, how.cache,
-        lambda ops: (alignment.align_to(ops, target, model), None), otherwise=True,
+        lambda ops: how.turned_to(ops, model, target), otherwise=True,
     )  # fmt: skip
     return turned, target
 
