@@ -59,7 +59,7 @@ def test_the_scale_and_place_of_a_view_are_found(network, whole, view):
     assert np.linalg.norm(given.shift - shift) < 0.12
 
 
-@pytest.mark.parametrize("turn", [(0, 0, 0), (0, 180, 0), (120, 0, 0), (40, 60, 170)])
+@pytest.mark.parametrize("turn", [(0, 0, 0), (120, 0, 0), (40, 60, 170)])
 def test_a_part_in_any_direction_is_set_upright(network, view, turn):
     rotation = Rotation.from_euler("xyz", turn, degrees=True).as_matrix()
     part = geometry.prepare(Shape(view.shape.points @ rotation.T, name="view"))

@@ -27,7 +27,7 @@ _APART = 20.0, 0.3  # degrees, logarithm of the factor: closer ones are one and 
 _NEAR, _FAR = 0.05, 0.25  # sqrt(area): lengths that are compared; longer ones change with the pose
 _PART = 0.88  # likeness of parts of people
 _STANDS = 0.955  # likeness of parts that stand upright, which turned ones do not reach
-_GAIN, _BACK_GAIN = 0.015, 0.005  # of likeness, for which a part is turned; just half round
+_GAIN = 0.015  # of likeness, over the factor, for which a part is turned
 _OTHER = 60.0  # degrees: turns that are different answers
 _MOST = 1.4  # by so much a round changes the factor at most
 
@@ -75,18 +75,16 @@ def stand(
     """The turn in which a part stands upright, and how it lies on its whole then.
 
     What is missing makes wrong turns look right as long as the part has the scale of its own area,
-    so the part is completed in every turn that is tried: as it stands and half round, and if it is
-    not like enough as it stands, in the 60 turns of an icosahedron. The best of these are set
-    upright, too, while they are completed. A part is turned only if that makes it clearly more
-    like people.
+    so the part is completed in every turn that is tried: as it stands, and if it is not like enough
+    so, in the 60 turns of an icosahedron. The best of these are set upright, too, while they are
+    completed. A part is turned only if that makes it clearly more like people, the more clearly
+    the less of a person is there.
     """
     part = _Part(operators, network, factor)
-    found = [part.as_turned(turn) for turn in (np.eye(3), alignment.BACK)]
-    first = found[found[1].likeness - found[0].likeness > _BACK_GAIN]
-    if first.likeness < _STANDS:
-        found += part.around()
+    first = part.as_turned(np.eye(3))
+    found = [first, *(part.around() if first.likeness < _STANDS else ())]
     best = max(found, key=lambda one: one.likeness)
-    if best.likeness - first.likeness < _GAIN or best.likeness < _PART:
+    if best.likeness - first.likeness < _GAIN / best.factor or best.likeness < _PART:
         best = first
     apart = [one for one in found if degrees_of(one.rotation @ best.rotation.T) > _OTHER]
     other = max(apart, key=lambda one: one.likeness, default=None)
