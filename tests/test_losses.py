@@ -57,7 +57,7 @@ def test_one_point_each_has_nothing_to_confuse():
 def test_spectral_terms_vanish_on_eigenvectors(torus_operators):
     one = torus_operators
     # against an embedding twice as long: energies of 200 and 16 unit products
-    assert losses.off_diagonal_loss(one.evecs, one.laplacian, one.evals) < 1e-8
+    assert losses.off_diagonal_loss(one.evecs, one.laplacian, one.evals) < 1e-6
     assert losses.off_diagonal_loss(2 * one.evecs, one.laplacian, one.evals) > 100
     assert losses.orthonormality_loss(one.evecs, one.mass) < 1e-9
     assert losses.orthonormality_loss(2 * one.evecs, one.mass) == pytest.approx(3 * 4, rel=1e-6)
