@@ -44,10 +44,6 @@ class _Lying:
     def placed(self, few: Operators) -> Operators:
         return alignment.turned(few, self.rotation).placed(self.factor, self.shift)
 
-    @property
-    def completion(self) -> Completion:
-        return Completion(self.factor, self.shift, self.likeness)
-
 
 def complete(
     operators: Operators, network: CoupledEmbedding, *, factor: float | None = None
@@ -66,7 +62,8 @@ def complete(
     factor
         If it is known.
     """
-    return _known(_Part(operators, network, factor).as_turned(np.eye(3)).completion, factor)
+    part = _Part(operators, network, factor)
+    return part.completion(part.as_it_stands())
 
 
 def stand(
@@ -81,29 +78,23 @@ def stand(
     the less of a person is there.
     """
     part = _Part(operators, network, factor)
-    first = part.as_turned(np.eye(3))
+    first = part.as_it_stands()
     found = [first, *(part.around() if first.likeness < _STANDS else ())]
     best = max(found, key=lambda one: one.likeness)
     if best.likeness - first.likeness < _GAIN / best.factor or best.likeness < _PART:
         best = first
     apart = [one for one in found if degrees_of(one.rotation @ best.rotation.T) > _OTHER]
     other = max(apart, key=lambda one: one.likeness, default=None)
+    completion = part.completion(best)
     turn = Alignment(
         "auto",
         rotation=best.rotation,
         likeness=best.likeness,
         runner_up=0.0 if other is None else other.likeness,
         other=None if other is None else other.rotation,
-        known=best.likeness >= _PART,
+        known=completion.known,
     )
-    return turn, _known(best.completion, factor)
-
-
-def _known(found: Completion, factor: float | None) -> Completion:
-    """What was found, or that nothing was."""
-    if found.likeness >= _PART:
-        return found
-    return Completion(1.0 if factor is None else factor, likeness=found.likeness, known=False)
+    return turn, completion
 
 
 def locate(
@@ -141,10 +132,18 @@ class _Part:
         n_eig = self._network.config.n_eig
         self._thinned = cache(lambda points: alignment.thinned(operators, points, n_eig))
 
-    def as_turned(self, rotation: Float[np.ndarray, "3 3"]) -> _Lying:
-        """How the part lies best if turned so."""
+    def completion(self, lying: _Lying) -> Completion:
+        """What was found, or that it is like no part of a person."""
+        if lying.likeness >= _PART:
+            return Completion(lying.factor, lying.shift, lying.likeness)
+        factor = 1.0 if self._factor is None else self._factor
+        return Completion(factor, likeness=lying.likeness, known=False)
+
+    def as_it_stands(self) -> _Lying:
+        """How the part lies best if it is not turned."""
         found = [
-            self._settled(_Lying(rotation, start, np.zeros(3)), _FINE, _ROUNDS) for start in _STARTS
+            self._settled(_Lying(np.eye(3), start, np.zeros(3)), _FINE, _ROUNDS)
+            for start in _STARTS
         ]
         return max(found, key=lambda one: one.likeness)
 

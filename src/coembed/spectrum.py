@@ -221,9 +221,8 @@ def _exact(
     first = components(matrix)
     parts = [np.flatnonzero(first == row) for row in np.unique(first)]
     found = [_exact(matrix[rows][:, rows], min(wanted, len(rows)), 1, name) for rows in parts]
-    evals, origin = np.hstack([
-        np.stack([values, np.full(len(values), i)]) for i, (values, _) in enumerate(found)
-    ])  # fmt: skip
+    evals = np.concatenate([values for values, _ in found])
+    origin = np.repeat(np.arange(len(found)), [len(values) for values, _ in found])
     chosen = np.argsort(evals, kind="stable")[:wanted]
     vectors = np.zeros((n, wanted))
     for i, (rows, (_, own)) in enumerate(zip(parts, found, strict=True)):
