@@ -7,8 +7,14 @@ disk: the best of 24 at up to 5,000 points, of 8 at 20,000, of 3 above, all pair
 that a slow minute of the machine meets them all. CPU seconds are what counts on a busy machine;
 the yardstick, measured before and after, says how fast it was. Both people of a pair stand
 upright, but in the row with ``searched``: one of them leans, and its turn is looked for.
+
+``python benchmarks/speed.py --against CHECKOUT`` also runs the code that the paper's authors
+released (a checkout of github.com/zenghjian/coe with its weights; needs torch, see ``make test``)
+on the pairs of 1,000 and 5,000 points, best of 3 among the same turns, and tells how many times as
+much that takes.
 """
 
+import argparse
 import datetime
 import json
 import os
@@ -31,8 +37,11 @@ from coembed import bodies, charts, formats
 from coembed.search import nearest
 
 RESULT = Path(__file__).parent / "results" / "speed.json"
+REFERENCE = Path(__file__).parent / "reference_match.py"
 CHART = Path(__file__).parent.parent / "docs" / "runtime"
 STANDING, LEANING = (0, 3), (0, 1)  # seeds of the people of a pair
+MEASURED = ("wall_s", "cpu_s", "peak_mb")
+COMPARED = (1000, 5000)  # points that the reference, whose matrices are dense, copes with
 SIZES = (1000, 5000, 20_000, 60_000)
 WHOLE = {  # what the network looks at: sizes of both shapes
     "full": (1000, 5000, 20_000, 60_000, 180_000),
@@ -63,15 +72,15 @@ def stages(n):
     return {"points": n, "prepare": prepare, "embed": embed, "nearest": found}
 
 
-def whole_pairs(kinds):
+def whole_pairs(kinds, checkout):
     """Least seconds and most memory of each kind of pair."""
     with tempfile.TemporaryDirectory() as folder:
         write_people(Path(folder), {kind["points"] for kind in kinds})
         runs = [[] for _ in kinds]
-        for turn in range(_repeats(0)):
+        for turn in range(max(map(_repeats, kinds))):
             for kind, run in zip(kinds, runs, strict=True):
-                if turn < _repeats(kind["points"]):
-                    run.append(match(Path(folder), **kind))
+                if turn < _repeats(kind):
+                    run.append(taken(_command(Path(folder), checkout, **kind)))
         for kind, run in zip(kinds, runs, strict=True):
             wall, cpu, _ = np.min(run[kind["cached"] :], axis=0)  # the first run fills the cache
             peak = max(peak for _, _, peak in run)
@@ -79,8 +88,9 @@ def whole_pairs(kinds):
     return kinds
 
 
-def _repeats(n):
-    return 24 if n <= 5000 else 8 if n <= 20_000 else 3
+def _repeats(kind):
+    n = kind["points"]
+    return 3 if n > 20_000 or kind["by"] == "reference" else 8 if n > 5000 else 24
 
 
 def write_people(folder, sizes):
@@ -95,17 +105,23 @@ def write_person(folder, n, seed):
     formats.write(folder / f"{n} {seed}.ply", _person(n, seed))
 
 
-def match(folder, *, points, looked_at, cached=False, processes=1, searched=False):
-    """Wall and CPU seconds and MB of one match."""
-    paths = [folder / f"{points} {seed}.ply" for seed in (LEANING if searched else STANDING)]
-    command = [sys.executable, "-m", "coembed", "match", *map(str, paths), "--force"]
-    command += ["--out", str(folder / "map.txt"), "--jobs", str(processes), "--points", looked_at]
-    command += ["--cache", str(folder / "cache")] if cached else []
+def _command(folder, checkout, *, points, by, looked_at, cached, processes, searched):
+    seeds, out = LEANING if searched else STANDING, str(folder / "map.txt")
+    paths = [str(folder / f"{points} {seed}.ply") for seed in seeds]
+    if by == "reference":
+        return [sys.executable, "-W", "ignore", str(REFERENCE), checkout, *paths, out]
+    command = [sys.executable, "-m", "coembed", "match", *paths, "--force", "--out", out]
+    command += ["--jobs", str(processes), "--points", looked_at]
+    return command + (["--cache", str(folder / "cache")] if cached else [])
+
+
+def taken(command):
+    """Wall and CPU seconds and MB of a command."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(f"coembed match failed with status {status}")
+        raise SystemExit(f"{' '.join(command)} failed with status {status}")
     wall = time.perf_counter() - started
     return wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
@@ -142,7 +158,26 @@ def _yardstick():
     return best(additions)[1]["wall_s"]
 
 
+def compared(rows):
+    """How many times as much the reference takes as we do for the same pair."""
+    ours = {row["points"]: row for row in rows if _usual(row) and row["looked_at"] == "full"}
+    return [
+        {"points": row["points"]}
+        | {name: round(row[name] / ours[row["points"]][name], 1) for name in MEASURED}
+        for row in rows
+        if row["by"] == "reference"
+    ]
+
+
+def _usual(row):
+    ours = row["by"] == "coembed" and row["processes"] == 1
+    return ours and not (row["cached"] or row["searched"])
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", metavar="CHECKOUT", help="of the reference code")
+    checkout = parser.parse_args().against
     five = {"points": 5000, "looked_at": "full"}
     kinds = [five, five | {"cached": True}, five | {"processes": 2}, five | {"searched": True}]
     kinds += [
@@ -151,7 +186,11 @@ def main():
         for n in sizes
         if n != 5000
     ]
-    usual = {"cached": False, "processes": 1, "searched": False}
+    if checkout:
+        kinds += [{"points": n, "looked_at": "full", "by": "reference"} for n in COMPARED]
+    usual = {"by": "coembed", "cached": False, "processes": 1, "searched": False}
+    # first the pairs, for the sake of their peaks, too
+    rows = whole_pairs([usual | kind for kind in kinds], checkout)
     result = {
         "date": datetime.date.today().isoformat(),
         "machine": f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
@@ -162,8 +201,8 @@ def main():
         "numpy": np.__version__,
         "torch_imported": "torch" in sys.modules,
         "import_s": import_seconds(),
-        # first the pairs, for the sake of their peaks, too
-        "pairs_from_files_to_map": whole_pairs([usual | kind for kind in kinds]),
+        "pairs_from_files_to_map": rows,
+        "reference_times_as_much": compared(rows),
         "stages": [stages(n) for n in SIZES],
     }
     result["yardstick_after_s"] = _yardstick()
@@ -180,11 +219,7 @@ def draw(result):
         stage: (sizes, [row[stage]["cpu_s"] for row in rows])
         for stage in ("prepare", "embed", "nearest")
     }
-    rows = [
-        row
-        for row in result["pairs_from_files_to_map"]
-        if row["processes"] == 1 and not row["cached"] and not row["searched"]
-    ]
+    rows = [row for row in result["pairs_from_files_to_map"] if _usual(row)]
     for looked_at, sizes in WHOLE.items():
         found = {row["points"]: row["cpu_s"] for row in rows if row["looked_at"] == looked_at}
         whole = [found[n] for n in sizes]
