@@ -21,12 +21,12 @@ import coembed
 from coembed import bodies, cuts, evaluation, matching, overlap, trust
 from coembed.search import there_and_back
 
-FITTED, JUDGED = 96, 30  # pairs
+FITTED, JUDGED = 96, 150  # pairs
 PARTNER = 0.04  # metres on the mean body: farther there is no counterpart
 
 
 def pairs(count, seed):
-    """Pairs of scans: two parts, twice as often as a whole one and a part."""
+    """Pairs of scans: two parts, twice as often as a whole one (of kind "") and a part."""
     rng = np.random.default_rng(seed)
 
     def one(cut):
@@ -35,7 +35,9 @@ def pairs(count, seed):
 
     for number in range(count):
         kinds = [str(rng.choice(cuts.KINDS[:4], p=(0.55, 0.15, 0.1, 0.2))) for _ in range(2)]
-        yield kinds, one("" if number % 3 == 2 else kinds[0]), one(kinds[1])
+        if number % 3 == 2:
+            kinds[0] = ""
+        yield kinds, one(kinds[0]), one(kinds[1])
 
 
 def found(model, source, target, refine):
@@ -65,11 +67,12 @@ def main():
     count = options.pairs or (FITTED if options.fit else JUDGED)
     model = coembed.load(options.weights)
     for refine in ("none", "register"):
-        kept, seen = [], []
+        kept, seen, parted = [], [], []
         for kinds, source, target in pairs(count, 900 if options.fit else 901):
             signs, right, possible, matches = found(model, source, target, refine)
             kept.append((signs, right, possible))
             if not options.fit:
+                parted.append(kinds[0] != "")
                 seen.append(
                     (
                         evaluation.overlap(matches.p2p >= 0, possible),
@@ -87,7 +90,11 @@ def main():
                 auroc = evaluation.auroc(chance, label)
                 print(refine, name, tuple(np.round(weights, 3).tolist()), f"AUROC {auroc:.3f}")
         else:
-            print(refine, "mean IoU, AUROC, answered, common:", np.nanmean(seen, axis=0).round(3))
+            print(f"{refine}: mean IoU, AUROC, answered, common, target taken for a part")
+            seen, parted = np.array(seen), np.array(parted)
+            for name, chosen in (("two parts", parted), ("whole and part", ~parted)):
+                print(f"{name}, {chosen.sum()}:", np.nanmean(seen[chosen], axis=0).round(3))
+            print(f"all, {len(seen)}:", np.nanmean(seen, axis=0).round(3), flush=True)
 
 
 if __name__ == "__main__":
