@@ -243,11 +243,33 @@ def test_the_bijective_form_asks_the_outside_library_for_the_way_back(
             "only the method coe can be coupled or registered; got hks",
         ),
         ({"samples": -1}, r"samples must be 0 \(all\) or more; got -1"),
+        ({"adapt": -1.0}, "adapt must be a number of seconds, 0 or more; got -1"),
+        ({"method": "hks", "adapt": 1.0}, "only the method coe adapts, or turns .*; got hks"),
+        ({"method": "wks", "align": "target"}, "only the method coe adapts, or turns .*; got wks"),
     ],
 )
 def test_settings_that_make_no_sense(change, message):
     with pytest.raises(InputError, match=message):
         Settings(**change)
+
+
+@pytest.mark.parametrize("change", [{"align": ("none", "z")}, {"align": "target"}, {"adapt": 0.2}])
+def test_what_depends_on_the_pair_is_matched_as_match_does_it(data, tiny_model, change):
+    settings = Settings(samples=0, **change)
+    found = benchmark.bench(tiny_model, data, settings, shapes=slice(0, 2))
+    collection = layouts.read_collection(data, chosen=slice(0, 2))
+    source, target = (member.shape for member in collection.members)
+    one = matching.match(tiny_model, source, target, **change)
+    pairs = np.stack(collection.truth(0, 1), axis=1)
+    errors = evaluation.evaluate(one, target, pairs, samples=0)
+    np.testing.assert_allclose(errors_of(found, 0, 1), errors.errors, atol=1e-5)
+    if change.get("align") == ("none", "z"):
+        assert (matching.match(tiny_model, source, target).p2p != one.p2p).any()
+
+
+def test_pairs_that_are_adapted_have_no_zoomout(data, tiny_model):
+    with pytest.raises(InputError, match=r"pairs that are adapted, .*got zoomout"):
+        benchmark.bench(tiny_model, data, Settings(adapt=1.0, refine="zoomout"))
 
 
 def test_listed_pairs(data, tiny_model):
@@ -713,7 +735,7 @@ def test_settings_of_parts_that_make_no_sense(twins, tiny_model):
         Settings(method="wks", partial=True)
     with pytest.raises(InputError, match="no shape is a part, so none can be matched as partial"):
         benchmark.bench(tiny_model, twins, Settings(partial=True))
-    with pytest.raises(InputError, match=r"pairs with a part are matched as .*got zoomout"):
+    with pytest.raises(InputError, match=r"have a part are matched as .*got zoomout"):
         benchmark.bench(tiny_model, twins, Settings(cut="holes", refine="zoomout"))
 
 

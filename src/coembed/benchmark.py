@@ -2,7 +2,8 @@
 
 Each shape is embedded once; distances are found (and cached) for one target at a time; what is
 kept is one error per pair and sample. With a cache a run that was cut off goes on where it was.
-Where there are parts of shapes, each pair is matched by itself, as `match` does it.
+Where there are parts of shapes, or a pair is adapted or turned as such, each pair is matched by
+itself, as `match` does it.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache as once
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -84,8 +85,11 @@ class Settings:
     """What is done to every shape first."""
     points: int | None = POINTS
     """Of larger shapes the network looks at so many points; None: at all."""
-    align: str = "auto"
-    """How each shape is turned for the network, see `embed`."""
+    align: str | tuple[str, str] = "auto"
+    """How the shapes are turned for the network, see `match`: one way, or the source's and the
+    target's."""
+    adapt: float = 0.0
+    """Seconds for which the last layer is trained on each pair, see `match`."""
     truth_base: int = 1
     """What the files of truth call the first row."""
     cut: str = ""
@@ -103,6 +107,12 @@ class Settings:
                 )
         if self.method != "coe" and (self.coupled or self.refine == "register"):
             raise InputError(f"only the method coe can be coupled or registered; got {self.method}")
+        if not 0 <= self.adapt < np.inf:
+            raise InputError(f"adapt must be a number of seconds, 0 or more; got {self.adapt}")
+        if self.by_pairs and self.method != "coe":
+            raise InputError(
+                f"only the method coe adapts, or turns the shapes of a pair; got {self.method}"
+            )
         if self.samples < 0:
             raise InputError(f"samples must be 0 (all) or more; got {self.samples}")
         if self.cut and self.cut not in KINDS:
@@ -111,6 +121,16 @@ class Settings:
             raise InputError(f"only the method coe matches parts as partial; got {self.method}")
         if self.cut_both and not self.cut:
             raise InputError("to cut both shapes of a pair, say how: one of " + ", ".join(KINDS))
+
+    @property
+    def by_pairs(self) -> bool:
+        """Whether a shape's embedding depends on the pair, so that each is matched by itself."""
+        return self.adapt > 0 or not self.one_way
+
+    @property
+    def one_way(self) -> bool:
+        """Whether a shape is turned alike as source and as target, whatever the other is."""
+        return isinstance(self.align, str) and self.align != "target"
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +330,8 @@ def bench(
     chosen = collection.pairs("listed" if isinstance(pairs, Path) else pairs)
     used = np.unique(chosen).tolist()
     started = time.perf_counter()
-    tasks = [(model, settings, collection.members[i], i, collection.parts, cache) for i in used]
+    by_pairs = collection.parts or settings.by_pairs
+    tasks = [(model, settings, collection.members[i], i, by_pairs, cache) for i in used]
     prepared = _run(_prepared, tasks, jobs, lambda done: report("embed", done, len(used)))
     known = dict(zip(used, prepared, strict=True))
     per_shape = (time.perf_counter() - started) / len(used)
@@ -349,10 +370,11 @@ def _collection(folder: Path, settings: Settings, shapes: slice, views: Path | N
         collection = parts.cut(collection, settings.cut, both=settings.cut_both)
     if settings.partial and not collection.parts:
         raise InputError(f"{folder}: no shape is a part, so none can be matched as partial")
-    if collection.parts and settings.refine == "zoomout" and settings.method == "coe":
+    by_pairs = settings.method == "coe" and (collection.parts or settings.by_pairs)
+    if by_pairs and settings.refine == "zoomout":
         raise InputError(
-            f"pairs with a part are matched as match does it, with refine "
-            f"{', '.join(matching.REFINEMENTS)}; got zoomout"
+            "pairs that are adapted, turned by pairs or have a part are matched as match does it, "
+            f"with refine {', '.join(matching.REFINEMENTS)}; got zoomout"
         )
     return collection
 
@@ -383,14 +405,14 @@ def worst(
     Arguments are those of `bench`, which keeps errors only; self pairs are left out.
     """
     collection = _collection(folder, settings, shapes, views)
+    by_pairs = collection.parts or settings.by_pairs
     means = np.nan_to_num(table.means, nan=-np.inf)
     means[table.pairs[:, 0] == table.pairs[:, 1]] = -np.inf
     found = []
     for row in np.argsort(-means, kind="stable")[: min(n, int(np.isfinite(means).sum()))].tolist():
         i, j = table.pairs[row].tolist()
         one, other = (
-            _prepared(model, settings, collection.members[k], k, collection.parts, cache)
-            for k in (i, j)
+            _prepared(model, settings, collection.members[k], k, by_pairs, cache) for k in (i, j)
         )
         pair = collection.members[i].shape, collection.members[j].shape
         truth = collection.truth(i, j)
@@ -448,13 +470,14 @@ def _prepared(
     basis = _basis(hard, modes, cache) if spectral or method.startswith("cqhb") else None
     surface: Surface | None = None
     given: Shape | Embedding | None = None
+    way = cast(str, settings.align)  # where there are two, they are for the pairs
     if method == "coe" and by_pairs:
-        given = hard  # a part may have to be turned as its target stands
+        given = hard  # it may have to be turned as its target stands
         features = np.empty((len(hard.points), 0))
-        if not member.part:
-            given = embed(model, hard, align=settings.align, points=settings.points, cache=cache)
+        if not member.part and settings.one_way:
+            given = embed(model, hard, align=way, points=settings.points, cache=cache)
     elif method == "coe":
-        embedding = embed(model, hard, align=settings.align, points=settings.points, cache=cache)
+        embedding = embed(model, hard, align=way, points=settings.points, cache=cache)
         features = np.asarray(embedding)
         if settings.refine == "register":
             surface = Surface.of(embedding)
@@ -570,11 +593,11 @@ def _answers(
     asked = one.there[rows]
     if one.given is None or other.given is None:
         return other.back[_matched(model, settings, one, other, truth, asked)], None
-    # the one place where pairs with a part are matched
+    # the one place where pairs are matched by themselves
     matches = matching.match(
         model, one.given, other.given, align=settings.align, refine=settings.refine,
         coupled=settings.coupled, points=settings.points, cache=cache,
-        partial=settings.partial,
+        partial=settings.partial, adapt=settings.adapt,
     )  # fmt: skip
     found = matches.p2p[asked]
     return np.where(found < 0, -1, other.back[found]), matches.score[asked]

@@ -115,6 +115,10 @@ ALIGN_EACH = click.option(
     help="How to turn every shape for the network: auto, yaw, none, the axis that is up (x, -x, "
     "... -z), or nine numbers of a rotation.",
 )  # fmt: skip
+ADAPT = click.option(
+    "--adapt", default=0.0, metavar="SECONDS",
+    help="First train the last layer on the pair; kept if the shapes then agree better.",
+)  # fmt: skip
 ANYWAY = click.option("--anyway", is_flag=True, help="Write also maps whose verdict is refused.")
 COUPLED = click.option(
     "--coupled", is_flag=True, help="Refine each pair by cross-attention, as in the paper."
@@ -173,12 +177,7 @@ def commands() -> None:
 @COUPLED
 @REFINE
 @ANYWAY
-@click.option(
-    "--adapt",
-    default=0.0,
-    metavar="SECONDS",
-    help="First train the last layer on this pair; kept if the shapes then agree better.",
-)
+@ADAPT
 @click.option(
     "--deformed",
     type=PATH,
@@ -889,6 +888,7 @@ def import_weights(file: Path, out: Path, force: bool) -> None:
 )
 @ALIGN
 @COUPLED
+@ADAPT
 @POINTS
 @CACHE
 @click.option("--jobs", default=1, type=COUNT, show_default=True, help="Processes.")
@@ -900,7 +900,7 @@ def bench(
     folder: Path, weights: str | None, method: str, refine: str, shapes: str, pairs: str,
     views: Path | None, cut: str | None, cut_both: bool, partial: bool, noise: float, thin: float,
     turn: float, resample: int, contact: bool, samples: int, edges: bool, truth_base: str,
-    align: str, coupled: bool, points: int | None, cache: Path | None, jobs: int,
+    align: str, coupled: bool, adapt: float, points: int | None, cache: Path | None, jobs: int,
     out: Path | None, report: Path | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Match the pairs of a folder of shapes with truth and print the error table.
@@ -923,8 +923,8 @@ def bench(
         disturbance=Disturbance(
             resample=resample, thin=thin, contact=contact, noise=noise, turn=turn
         ),
-        points=points, align=align, truth_base=int(truth_base), cut=cut or "", cut_both=cut_both,
-        partial=partial,
+        points=points, align=_ways(align), truth_base=int(truth_base), cut=cut or "",
+        cut_both=cut_both, partial=partial, adapt=adapt,
     )  # fmt: skip
     members, chosen = datasets.part(shapes), _pairs(pairs)
     if out is not None:
@@ -940,7 +940,7 @@ def bench(
     if method == "coe":
         name = loaded.info.get("name", str(weights))
         facts |= {"weights": name, "coupled": coupled, "align": align, "points": points or "full"}
-    done = {"cut": cut, "cut_both": cut_both, "partial": partial}
+    done = {"cut": cut, "cut_both": cut_both, "partial": partial, "adapt": adapt}
     facts |= {k: v for k, v in (asdict(settings.disturbance) | done).items() if v}
     facts |= table.summary()
     if out is not None:
