@@ -214,7 +214,7 @@ def test_chances_fall_with_every_sign(rng):
     near, far = np.full(300, 0.01), np.full(300, 0.3)
     for similarity in ("cosine", "l2"):
         good, bad = (
-            trust.chances(points, points, off, off, np.stack([off, off], axis=1), similarity)
+            trust.chances(points, points, off, off, np.stack([off] * 4, axis=1), similarity)
             for off in (near, far)
         )
         for one, other in zip(good, bad, strict=True):

@@ -39,9 +39,10 @@ def test_what_the_other_part_lacks_is_away(ball):
     front, back = ball[:, 2] > 0, ball[:, 2] < 0
     seats = overlap.seats(ball, ball, np.eye(3))
     away = overlap.away(seats[front], seats[front][::2])
-    assert away.shape == (front.sum(), 2)
+    assert away.shape == (front.sum(), 4)
     assert away[:, 0].max() < 0.2
+    assert (away[:, 1] > away[:, 0]).all()  # of more of the others
     flat = seats * (1, 1, 0, 1, 1, 1)  # the two sides of a thin limb have one place
     one, other = (overlap.away(flat[front], flat[side]) for side in (front, back))
     assert np.median(other[:, 0]) < 0.05
-    assert np.median(other[:, 1]) > 2 * np.median(one[:, 1])
+    assert np.median(other[:, 2]) > 2 * np.median(one[:, 2])

@@ -102,7 +102,7 @@ def locate(
     network: CoupledEmbedding,
     operators: Operators | None = None,
 ) -> Float[np.ndarray, "m 3"] | None:
-    """Where on the mean body each point of a shape is: means of the places on eight people.
+    """Where on the mean body each point of a shape is: means of the places on all people.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def locate(
         if operators is None:
             return None
         values = np.asarray(known.embed(operators))
-    return compass.look_up(values, _FINE[1])[2]
+    return compass.look_up(values, len(compass.embeddings))[2]
 
 
 class _Part:

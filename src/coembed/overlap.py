@@ -12,7 +12,7 @@ from coembed.annotations import Float
 __all__ = ["away", "seats"]
 
 _FACING = 0.1  # sqrt(area): as far apart as that are two points at one place, at right angles / √2
-_NEAREST = 5
+_NEAREST = 5, 60
 
 
 def seats(
@@ -34,11 +34,11 @@ def seats(
 
 def away(
     seats: Float[np.ndarray, "n 6"], others: Float[np.ndarray, "m 6"]
-) -> Float[np.ndarray, "n 2"]:
-    """Mean distance of each point to the nearest five of the others: in place, and in all."""
-    k = min(_NEAREST, len(others))
-    found = [
-        compiled.tree(others[:, :columns]).query(seats[:, :columns], k=[*range(1, k + 1)])[0]
-        for columns in (3, 6)
-    ]
-    return np.stack([one.mean(axis=1) for one in found], axis=1)
+) -> Float[np.ndarray, "n 4"]:
+    """Mean distance of each point to the nearest 5 and 60 of the others: in place, then in all."""
+    reach = [*range(1, min(max(_NEAREST), len(others)) + 1)]
+    means = []
+    for columns in (3, 6):
+        found = compiled.tree(others[:, :columns]).query(seats[:, :columns], k=reach)[0]
+        means += [found[:, :count].mean(axis=1) for count in _NEAREST]
+    return np.stack(means, axis=1)

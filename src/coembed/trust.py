@@ -44,12 +44,12 @@ _WEIGHTS = (-0.312, -2.279, -0.738, -7.381)
 # registration: the match is right; there is a counterpart
 _PARTS = {
     "cosine": (
-        (-0.109, -0.391, -0.532, -0.533, -0.4, -0.326, -1.071, -6.786),
-        (0.005, 0.113, -0.43, -0.997, 0.144, -1.068, -2.549, -9.133),
+        (-0.108, -0.371, -0.519, -0.528, -0.429, -0.737, 0.767, -0.58, -0.894, -6.699),
+        (0.009, 0.166, -0.366, -0.993, 0.056, -1.986, 1.682, -0.065, -4.263, -10.302),
     ),
     "l2": (
-        (-0.122, -0.5, -0.253, -0.567, 0.12, -0.837, -1.427, -8.252),
-        (-0.073, -0.633, -0.311, -0.516, 0.771, -1.285, -2.351, -11.408),
+        (-0.118, -0.472, -0.26, -0.559, 0.087, -1.636, 1.468, -0.475, -1.712, -8.04),
+        (-0.073, -0.592, -0.309, -0.509, 0.764, -2.307, 1.86, -0.223, -3.759, -12.199),
     ),
 }
 _GOOD, _POOR = 0.8, 0.5  # mean scores of a pair: above, good; below, refused
@@ -84,7 +84,7 @@ def chances(
     ends: Float[np.ndarray, "n 3"],
     off: Float[np.ndarray, " n"],
     apart: Float[np.ndarray, " n"] | None = None,
-    away: Float[np.ndarray, "n 2"] | None = None,
+    away: Float[np.ndarray, "n 4"] | None = None,
     similarity: str = "cosine",
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The chance of each match to be right, as `score`, and of each point to have a counterpart.
@@ -111,12 +111,12 @@ def part_signs(
     ends: Float[np.ndarray, "n 3"],
     off: Float[np.ndarray, " n"],
     apart: Float[np.ndarray, " n"],
-    away: Float[np.ndarray, "n 2"],
-) -> Float[np.ndarray, "n 8"]:
+    away: Float[np.ndarray, "n 4"],
+) -> Float[np.ndarray, "n 10"]:
     """What the chances are made of where shapes are parts.
 
     Those of `signs`, and before the 1 the logarithms of how far apart the embeddings are, of the
-    median of that over the ten neighbours, and of the means over these of both kinds of ``away``.
+    median of that over the ten neighbours, and of the means over these of all kinds of ``away``.
     """
     near = _near(points)
     around = _median(apart[near]), *away[near].mean(axis=1).T
