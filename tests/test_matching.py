@@ -1,5 +1,7 @@
 import json
 import os
+import sys
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -135,6 +137,23 @@ def test_a_process_that_dies_is_told(tiny_model, sphere_points, monkeypatch):
     shapes = [Shape(sphere_points(300), name=name) for name in "ab"]
     with pytest.raises(NumericalError, match="b: the process that prepared it ended"):
         matching.match(tiny_model, *shapes, jobs=2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process does both shapes")
+def test_the_other_process_ends_if_nobody_waits_for_it(tiny_model, sphere_points):
+    """As when the first one is killed: more than a pipe holds is not sent for ever."""
+    context = get_context("fork")
+    ends, how = context.Pipe(duplex=False), matching._How(None, None, ("none", "none"))
+    work = (*ends, tiny_model, Shape(sphere_points(4000)), how)
+    process = context.Process(target=matching._send_embedded, args=work)
+    process.start()
+    for end in ends:
+        end.close()
+    process.join(60)
+    running = process.is_alive()
+    process.kill()
+    assert not running
+    assert process.exitcode == 0
 
 
 # --------------------------------------------------------------------------------- large clouds

@@ -7,6 +7,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -604,7 +605,8 @@ def _embedded_at_once(
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_send_embedded, args=(sending, model, shapes[1], how))
+    ends = receiving, sending
+    process = context.Process(target=_send_embedded, args=(*ends, model, shapes[1], how))
     process.start()
     sending.close()  # so that the end of the process ends the waiting below
     try:
@@ -625,12 +627,17 @@ def _embedded_at_once(
 
 
 def _send_embedded(
-    sending: Any, model: CoupledEmbedding, shape: Shape | Embedding, how: _How
+    receiving: Any, sending: Any, model: CoupledEmbedding, shape: Shape | Embedding, how: _How
 ) -> None:
+    # this process's copy; with it open, sending would wait for ever once the other process is gone
+    receiving.close()
+    result: Embedding | Exception
     try:
-        sending.send(how.embedded(model, shape, 1))
+        result = how.embedded(model, shape, 1)
     except Exception as error:  # it is raised again where the result is awaited
-        sending.send(error)
+        result = error
+    with suppress(BrokenPipeError):  # nobody waits any more
+        sending.send(result)
 
 
 def _judged(
