@@ -42,6 +42,7 @@ RESULT = Path(__file__).parent / "results" / "speed.json"
 REFERENCE = Path(__file__).parent / "reference_match.py"
 CHART = Path(__file__).parent.parent / "docs" / "runtime"
 STANDING, LEANING = (0, 3), (0, 1)  # seeds of the people of a pair
+USUAL = {"by": "coembed", "cached": False, "processes": 1, "searched": False}
 MEASURED = ("wall_s", "cpu_s", "peak_mb")
 COMPARED = (1000, 5000)  # points that the reference, whose matrices are dense, copes with
 SIZES = (1000, 5000, 20_000, 60_000)
@@ -76,15 +77,16 @@ def stages(n):
 
 def whole_pairs(kinds, checkout):
     """Least seconds and most memory of each kind of pair."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_people(Path(folder), {kind["points"] for kind in kinds})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_people(folder, {kind["points"] for kind in kinds})
         runs = [[] for _ in kinds]
         for turn in range(max(map(_repeats, kinds))):
             for kind, run in zip(kinds, runs, strict=True):
                 if turn < _repeats(kind):
-                    run.append(taken(_command(Path(folder), checkout, **kind)))
+                    run.append(taken(_command(folder, checkout, **kind)))
                     if kind["by"] == "coembed":
-                        record = json.loads((Path(folder) / "map.txt.json").read_text())
+                        record = json.loads((folder / "map.txt.json").read_text())
                         run[-1]["stages_s"] = record["seconds"]
     # the first run fills the cache
     return [kind | _least(run[kind["cached"] :]) for kind, run in zip(kinds, runs, strict=True)]
@@ -184,8 +186,7 @@ def compared(rows):
 
 
 def _usual(row):
-    ours = row["by"] == "coembed" and row["processes"] == 1
-    return ours and not (row["cached"] or row["searched"])
+    return row | USUAL == row
 
 
 def main():
@@ -202,9 +203,8 @@ def main():
     ]
     if checkout:
         kinds += [{"points": n, "looked_at": "full", "by": "reference"} for n in COMPARED]
-    usual = {"by": "coembed", "cached": False, "processes": 1, "searched": False}
     # first the pairs, for the sake of their peaks, too
-    rows = whole_pairs([usual | kind for kind in kinds], checkout)
+    rows = whole_pairs([USUAL | kind for kind in kinds], checkout)
     result = {
         "date": datetime.date.today().isoformat(),
         "machine": f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
@@ -225,7 +225,7 @@ def main():
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
-    draw(lines)
+    draw(lines, result["slopes"])
 
 
 def lines_of(result):
@@ -239,10 +239,7 @@ def lines_of(result):
     rows = [row for row in result["pairs_from_files_to_map"] if _usual(row)]
     for looked_at in WHOLE:
         found = {row["points"]: row["cpu_s"] for row in rows if _like(row, looked_at)}
-        lines[f"pair, files to map, {looked_at}"] = (
-            sorted(found),
-            [found[n] for n in sorted(found)],
-        )
+        lines[f"pair, files to map, {looked_at}"] = tuple(zip(*sorted(found.items()), strict=True))
     return lines
 
 
@@ -258,8 +255,8 @@ def slope(sizes, seconds):
     return round(float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0]), 2)
 
 
-def draw(lines):
-    lines = {f"{name}: n^{slope(*line)}": line for name, line in lines.items()}
+def draw(lines, slopes):
+    lines = {f"{name}: n^{slopes[name]}": line for name, line in lines.items()}
     labels = ("points of each shape", "CPU seconds")
     charts.draw_lines(lines, CHART, labels=labels, logarithmic=True, force=True)
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from coembed import losses
 from coembed.annotations import Float, Int
-from coembed.errors import MissingExtraError
+from coembed.errors import InputError, MissingExtraError
 from coembed.search import there_and_back
 from coembed.shapes import Embedding
 
-__all__ = ["STEPS", "adapt"]
+__all__ = ["STEPS", "adapt", "check"]
 
 STEPS = 12
 """Steps for each second that is asked for; a number, so that the answer is always the same."""
@@ -24,6 +24,12 @@ _MUTUAL = 0.05  # in sqrt(area): a match whose way back ends nearer is taken for
 _FACTOR = 32.0  # on the cosine, as training left it
 _METRES = 1.4  # sqrt(area) of the people whose distances the loss was made for
 _RATE = 3e-3
+
+
+def check(seconds: float) -> None:
+    """Raise `InputError` for what is no time to adapt for."""
+    if not 0 <= seconds < np.inf:
+        raise InputError(f"adapt must be a number of seconds, 0 or more; got {seconds}")
 
 
 def adapt(source: Embedding, target: Embedding, steps: int) -> tuple[Embedding, Embedding, str]:

@@ -22,6 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from coembed import (
+    adaptation,
     baselines,
     descriptors,
     disturbances,
@@ -58,9 +59,9 @@ REFINEMENTS = ("none", "register", "spectral", "zoomout")
 _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "raster", "cuts", "evaluation", "ground", "alignment", "completion",
-    "functional", "normals", "registration", "overlap", "trust", "matching", "baselines",
-    "disturbances", "layouts", "parts", "benchmark",
+    "model", "raster", "cuts", "losses", "adaptation", "evaluation", "ground", "alignment",
+    "completion", "functional", "normals", "registration", "overlap", "trust", "matching",
+    "baselines", "disturbances", "layouts", "parts", "benchmark",
 )  # fmt: skip
 
 
@@ -107,8 +108,7 @@ class Settings:
                 )
         if self.method != "coe" and (self.coupled or self.refine == "register"):
             raise InputError(f"only the method coe can be coupled or registered; got {self.method}")
-        if not 0 <= self.adapt < np.inf:
-            raise InputError(f"adapt must be a number of seconds, 0 or more; got {self.adapt}")
+        adaptation.check(self.adapt)
         if self.by_pairs and self.method != "coe":
             raise InputError(
                 f"only the method coe adapts, or turns the shapes of a pair; got {self.method}"
@@ -330,7 +330,7 @@ def bench(
     chosen = collection.pairs("listed" if isinstance(pairs, Path) else pairs)
     used = np.unique(chosen).tolist()
     started = time.perf_counter()
-    by_pairs = collection.parts or settings.by_pairs
+    by_pairs = _by_pairs(settings, collection)
     tasks = [(model, settings, collection.members[i], i, by_pairs, cache) for i in used]
     prepared = _run(_prepared, tasks, jobs, lambda done: report("embed", done, len(used)))
     known = dict(zip(used, prepared, strict=True))
@@ -370,13 +370,17 @@ def _collection(folder: Path, settings: Settings, shapes: slice, views: Path | N
         collection = parts.cut(collection, settings.cut, both=settings.cut_both)
     if settings.partial and not collection.parts:
         raise InputError(f"{folder}: no shape is a part, so none can be matched as partial")
-    by_pairs = settings.method == "coe" and (collection.parts or settings.by_pairs)
-    if by_pairs and settings.refine == "zoomout":
+    if _by_pairs(settings, collection) and settings.refine == "zoomout":
         raise InputError(
             "pairs that are adapted, turned by pairs or have a part are matched as match does it, "
             f"with refine {', '.join(matching.REFINEMENTS)}; got zoomout"
         )
     return collection
+
+
+def _by_pairs(settings: Settings, collection: Collection) -> bool:
+    """Whether each pair is matched by itself, as `match` does it."""
+    return settings.method == "coe" and (collection.parts or settings.by_pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +409,7 @@ def worst(
     Arguments are those of `bench`, which keeps errors only; self pairs are left out.
     """
     collection = _collection(folder, settings, shapes, views)
-    by_pairs = collection.parts or settings.by_pairs
+    by_pairs = _by_pairs(settings, collection)
     means = np.nan_to_num(table.means, nan=-np.inf)
     means[table.pairs[:, 0] == table.pairs[:, 1]] = -np.inf
     found = []
@@ -471,7 +475,7 @@ def _prepared(
     surface: Surface | None = None
     given: Shape | Embedding | None = None
     way = cast(str, settings.align)  # where there are two, they are for the pairs
-    if method == "coe" and by_pairs:
+    if by_pairs:
         given = hard  # it may have to be turned as its target stands
         features = np.empty((len(hard.points), 0))
         if not member.part and settings.one_way:

@@ -278,8 +278,7 @@ def match(
 def _check(refine: str, adapt: float, scale: float | None, partial: bool) -> None:
     if refine not in REFINEMENTS:
         raise InputError(f"refine must be one of {', '.join(REFINEMENTS)}; got {refine!r}")
-    if not 0 <= adapt < np.inf:
-        raise InputError(f"adapt must be a number of seconds, 0 or more; got {adapt}")
+    adaptation.check(adapt)
     if scale is not None and not (partial and 0 < scale < np.inf):
         raise InputError(f"scale must be above 0, and needs partial; got {scale}")
 
@@ -605,8 +604,8 @@ def _embedded_at_once(
     # a fork starts at once; a fresh interpreter would take longer than a shape of 5,000 points
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
-    ends = receiving, sending
-    process = context.Process(target=_send_embedded, args=(*ends, model, shapes[1], how))
+    work = (receiving, sending, model, shapes[1], how)
+    process = context.Process(target=_send_embedded, args=work)
     process.start()
     sending.close()  # so that the end of the process ends the waiting below
     try:
