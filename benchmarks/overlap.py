@@ -48,11 +48,8 @@ def found(model, source, target, refine):
     there, back = there_and_back(x, y, similarity=a.similarity)
     off = np.linalg.norm(a.points - a.points[back], axis=1)
     apart = matching.apart(x, y[there], a.similarity)
-    away = overlap.away(*(
-        overlap.seats(one.carried(one.places), one.points, one.alignment.rotation)
-        for one in (a, b)
-    ))  # fmt: skip
-    signs = trust.part_signs(a.points, b.points[there], off, apart, away)[a.rows]
+    shared = overlap.shared(a.points, b.points)
+    signs = trust.part_signs(a.points, b.points[there], off, apart, shared)[a.rows]
     wrong = np.linalg.norm(source.place - target.place[b.first_rows()[there]][a.rows], axis=1)
     possible = cKDTree(target.place).query(source.place)[0] < PARTNER
     return signs, (wrong / MEAN_SIZE < trust.CLOSE) & possible, possible, matches

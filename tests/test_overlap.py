@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from coembed import bodies, normals, overlap
+from coembed import bodies, evaluation, normals, overlap
 
 
 @pytest.fixture(scope="module")
@@ -29,20 +30,25 @@ def test_most_normals_of_a_body_point_outwards():
     assert (np.einsum("na,na->n", found, truth) > 0).mean() > 0.85
 
 
-def test_seats_turn_with_the_shape(ball):
-    turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
-    upright = overlap.seats(ball, ball @ turn.T, np.eye(3))
-    np.testing.assert_allclose(overlap.seats(ball, ball, turn), upright, atol=1e-9)
+def test_what_the_other_part_has_is_told_from_what_it_lacks():
+    rng = np.random.default_rng(2)
+    one, other = (bodies.sample(bodies.body(rng), 3000, rng) for _ in range(2))
+    heights = np.quantile(one.place[:, 2], (0.3, 0.7))
+    upper, lower = one.place[:, 2] > heights[0], other.place[:, 2] < heights[1]
+    turn = Rotation.from_euler("xyz", (50, 20, 130), degrees=True).as_matrix()
+    points, others = one.shape.points[upper], other.shape.points[lower]
+    odds = overlap.shared(points, others)
+    common = one.place[upper, 2] < heights[1]
+    assert evaluation.auroc(odds, common) > 0.9
+    assert ((odds > 0) == common).mean() > 0.8
+    few = np.arange(0, len(points), 7)
+    np.testing.assert_allclose(overlap.shared(points, others, few), odds[few])
+    turned = overlap.shared(points @ turn.T, 100 * others + 3)
+    assert (np.sign(turned) == np.sign(odds)).mean() > 0.95
 
 
-def test_what_the_other_part_lacks_is_away(ball):
-    front, back = ball[:, 2] > 0, ball[:, 2] < 0
-    seats = overlap.seats(ball, ball, np.eye(3))
-    away = overlap.away(seats[front], seats[front][::2])
-    assert away.shape == (front.sum(), 4)
-    assert away[:, 0].max() < 0.2
-    assert (away[:, 1] > away[:, 0]).all()  # of more of the others
-    flat = seats * (1, 1, 0, 1, 1, 1)  # the two sides of a thin limb have one place
-    one, other = (overlap.away(flat[front], flat[side]) for side in (front, back))
-    assert np.median(other[:, 0]) < 0.05
-    assert np.median(other[:, 2]) > 2 * np.median(one[:, 2])
+def test_a_whole_has_everything():
+    rng = np.random.default_rng(4)
+    body = bodies.body(rng)
+    view, whole = bodies.scan(body, 2000, rng, cut="views"), bodies.sample(body, 3000, rng)
+    assert (overlap.shared(view.shape.points, whole.shape.points) > 0).mean() > 0.95

@@ -60,8 +60,8 @@ _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
     "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
     "model", "raster", "cuts", "losses", "adaptation", "evaluation", "ground", "alignment",
-    "completion", "functional", "normals", "registration", "overlap", "trust", "matching",
-    "baselines", "disturbances", "layouts", "parts", "benchmark",
+    "normals", "locator", "completion", "functional", "registration", "overlap", "trust",
+    "matching", "baselines", "disturbances", "layouts", "parts", "benchmark",
 )  # fmt: skip
 
 
@@ -719,10 +719,13 @@ def _peak_mb() -> float:
 
 @once
 def _code() -> str:
-    """Fingerprint of the code that makes results: stored errors of other code are not used."""
-    digest = hashlib.sha256()
-    for module in _MAKERS:
-        digest.update((Path(__file__).parent / f"{module}.py").read_bytes())
+    """Fingerprint of the code that makes results, and of what it has learned: stored errors of
+    others are not used.
+    """
+    digest, here = hashlib.sha256(), Path(__file__).parent
+    learned = sorted((here / "data").glob("*.npz"))
+    for path in (*(here / f"{module}.py" for module in _MAKERS), *learned):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -6,43 +6,29 @@ from each other there tells the scale, and where they lie tells the place. Takes
 a `Completion`, and an `Alignment` with it.
 """
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
-from coembed import alignment
+from coembed import alignment, locator
 from coembed.annotations import Float
+from coembed.locator import Lying, Seen
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Alignment, Completion, Operators, degrees_of
 
-__all__ = ["complete", "locate", "stand"]
+__all__ = ["complete", "stand"]
 
-# points of the part and people of the compass that are looked at
-_COARSE, _FINE = (200, 4), (400, 8)
+_LOOKED_AT, _PEOPLE = 400, 8  # points of the part, people of the compass
 _STARTS, _ROUNDS = (1.0, 0.7), 3  # factors to begin with, how often each is made better
-_START_AROUND = 0.6  # in any turn
-_FOLLOWED, _KEPT = 12, 3  # of all turns, those that are made better; of these, the best
-_APART = 20.0, 0.3  # degrees, logarithm of the factor: closer ones are one and the same
 _NEAR, _FAR = 0.05, 0.25  # sqrt(area): lengths that are compared; longer ones change with the pose
-_PART = 0.88  # likeness of parts of people
+_PART = 0.8  # worth of parts of people
 _STANDS = 0.955  # likeness of parts that stand upright, which turned ones do not reach
-_GAIN = 0.015  # of likeness, over the factor, for which a part is turned
+_LEAN = 45.0  # degrees: guesses that a part may follow without being turned
+_WEIGHT = 0.02  # of what the locator says, against the likeness
+_GAIN = 0.05  # of both, for which a part is turned
 _OTHER = 60.0  # degrees: turns that are different answers
 _MOST = 1.4  # by so much a round changes the factor at most
-
-
-@dataclass(frozen=True)
-class _Lying:
-    """How a part lies: turned, then times a factor, then moved; how like people it is so."""
-
-    rotation: Float[np.ndarray, "3 3"]
-    factor: float
-    shift: Float[np.ndarray, " 3"]
-    likeness: float = 0.0
-
-    def placed(self, few: Operators) -> Operators:
-        return alignment.turned(few, self.rotation).placed(self.factor, self.shift)
 
 
 def complete(
@@ -73,16 +59,16 @@ def stand(
 
     What is missing makes wrong turns look right as long as the part has the scale of its own area,
     so the part is completed in every turn that is tried: as it stands, and if it is not like enough
-    so, in the 60 turns of an icosahedron. The best of these are set upright, too, while they are
-    completed. A part is turned only if that makes it clearly more like people, the more clearly
-    the less of a person is there.
+    so, in those that the `Locator` guesses. A part is turned only if that makes it clearly more
+    like people and lets it lie clearly better on the body.
     """
     part = _Part(operators, network, factor)
-    first = part.as_it_stands()
-    found = [first, *(part.around() if first.likeness < _STANDS else ())]
-    best = max(found, key=lambda one: one.likeness)
-    if best.likeness - first.likeness < _GAIN / best.factor or best.likeness < _PART:
-        best = first
+    best, found = part.as_it_stands(), []
+    if best.likeness < _STANDS:
+        found = part.around()
+        likeliest = max(found, key=part.worth, default=best)
+        if part.known(likeliest) and part.worth(likeliest) - part.worth(best) > _GAIN:
+            best = likeliest
     apart = [one for one in found if degrees_of(one.rotation @ best.rotation.T) > _OTHER]
     other = max(apart, key=lambda one: one.likeness, default=None)
     completion = part.completion(best)
@@ -97,29 +83,6 @@ def stand(
     return turn, completion
 
 
-def locate(
-    values: Float[np.ndarray, "m d"],
-    network: CoupledEmbedding,
-    operators: Operators | None = None,
-) -> Float[np.ndarray, "m 3"] | None:
-    """Where on the mean body each point of a shape is: means of the places on all people.
-
-    Parameters
-    ----------
-    values
-        What the network makes of the shape.
-    operators
-        Of the shape, upright and placed on its whole, in case another network has to look at it:
-        only the one for parts that ships is known to the compass. Without them None comes back.
-    """
-    compass, known = alignment.known_to(network, partial=True)
-    if known is not network:
-        if operators is None:
-            return None
-        values = np.asarray(known.embed(operators))
-    return compass.look_up(values, len(compass.embeddings))[2]
-
-
 class _Part:
     """A part, looked at in many turns, scales and places."""
 
@@ -128,76 +91,78 @@ class _Part:
     ) -> None:
         self._compass, self._network = alignment.known_to(network, partial=True)
         self._middle = self._compass.places.mean(axis=(0, 1))
-        self._factor = factor
-        n_eig = self._network.config.n_eig
-        self._thinned = cache(lambda points: alignment.thinned(operators, points, n_eig))
+        self._points, self._factor = operators.points, factor
+        self._few = alignment.thinned(operators, _LOOKED_AT, self._network.config.n_eig)
 
-    def completion(self, lying: _Lying) -> Completion:
+    @cached_property
+    def _seen(self) -> Seen:
+        return locator.load().look(self._points)
+
+    @cached_property
+    def _guesses(self) -> list[Lying]:
+        found = self._seen.guesses(factor=self._factor)
+        return [replace(one, shift=one.shift - self._middle) for one in found]
+
+    def completion(self, lying: Lying) -> Completion:
         """What was found, or that it is like no part of a person."""
-        if lying.likeness >= _PART:
+        if self.known(lying):
             return Completion(lying.factor, lying.shift, lying.likeness)
         factor = 1.0 if self._factor is None else self._factor
         return Completion(factor, likeness=lying.likeness, known=False)
 
-    def as_it_stands(self) -> _Lying:
+    def as_it_stands(self) -> Lying:
         """How the part lies best if it is not turned."""
-        found = [
-            self._settled(_Lying(np.eye(3), start, np.zeros(3)), _FINE, _ROUNDS)
-            for start in _STARTS
-        ]
-        return max(found, key=lambda one: one.likeness)
+        found = [self._settled(Lying(np.eye(3), start, np.zeros(3))) for start in _STARTS]
+        best = max(found, key=lambda one: one.likeness)
+        if best.likeness >= _STANDS:
+            return best
+        near = [one for one in self._guesses if degrees_of(one.rotation) < _LEAN]
+        return max([best, *(self._settled(self._unturned(one), 2) for one in near)], key=self.worth)
 
-    def around(self) -> list[_Lying]:
-        """How the part lies best in any turn; the likeliest of some that differ."""
-        found = [
-            self._settled(_Lying(turn, _START_AROUND, np.zeros(3)), _COARSE, 1)
-            for turn in alignment.all_around()
-        ]
-        found = [
-            self._settled(one, _COARSE, 2, turns=True) for one in _different(found)[:_FOLLOWED]
-        ]
-        return [self._settled(one, _FINE, 2, turns=True) for one in _different(found)[:_KEPT]]
+    def around(self) -> list[Lying]:
+        """How the part lies best in some turns that the locator tells."""
+        return [self._settled(one, 2) for one in self._guesses]
 
-    def _settled(
-        self, lying: _Lying, looked_at: tuple[int, int], rounds: int, *, turns: bool = False
-    ) -> _Lying:
-        """So often scaled, placed and perhaps turned as the places of its points tell."""
-        points, people = looked_at
-        few, start = self._thinned(points), lying.factor
+    def worth(self, lying: Lying) -> float:
+        """How like people a part is, and how well it lies on the body, in one number."""
+        there = replace(lying, shift=lying.shift + self._middle)
+        return lying.likeness + _WEIGHT * self._seen.likeness(there)
+
+    def known(self, lying: Lying) -> bool:
+        """Whether it looks like a part of a person."""
+        return lying.likeness >= _STANDS or self.worth(lying) >= _PART
+
+    def _unturned(self, lying: Lying) -> Lying:
+        """The part with its middle where it was, but not turned."""
+        moved = (lying.rotation - np.eye(3)) @ self._points.mean(axis=0)
+        return Lying(np.eye(3), lying.factor, lying.shift + lying.factor * moved)
+
+    def _settled(self, lying: Lying, rounds: int = _ROUNDS) -> Lying:
+        """So often scaled and placed as the places of its points tell; how like people it is so."""
+        few, start = self._few, lying.factor
         for step in range(1, rounds + 1):
-            placed = lying.placed(few)
-            places = self._look(placed, people)[1]
-            factor, rotation = lying.factor, lying.rotation
+            placed = _placed(few, lying)
+            places = self._look(placed)[1]
+            factor = lying.factor
             if self._factor is None:
                 ratio = _ratio(placed.points, places, few.mass)
                 factor *= float(np.clip(ratio, 1 / _MOST, _MOST))
             else:  # step by step, since what is small in the middle looks like a belly
                 factor = start * (self._factor / start) ** (step / rounds)
-            if turns:
-                rotation = alignment.laid_best(placed.points, few.mass, places) @ rotation
-            offsets = places - few.points @ rotation.T * factor
-            lying = _Lying(rotation, factor, np.median(offsets, axis=0))
-        return replace(lying, likeness=self._look(lying.placed(few), people)[0])
+            offsets = places - few.points @ lying.rotation.T * factor
+            lying = replace(lying, factor=factor, shift=np.median(offsets, axis=0))
+        return replace(lying, likeness=self._look(_placed(few, lying))[0])
 
-    def _look(self, placed: Operators, people: int) -> tuple[float, Float[np.ndarray, "n 3"]]:
+    def _look(self, placed: Operators) -> tuple[float, Float[np.ndarray, "n 3"]]:
         """How like people a part is, and where its points are on the mean body about its middle."""
         values = np.asarray(self._network.embed(placed))
-        alike, _, places = self._compass.look_up(values, people)
+        alike, _, places = self._compass.look_up(values, _PEOPLE)
         return float(placed.mass @ alike / placed.mass.sum()), places - self._middle
 
 
-def _different(found: list[_Lying]) -> list[_Lying]:
-    """The likeliest first, without those that lie nearly as a likelier one."""
-    degrees, scale = _APART
-    kept: list[_Lying] = []
-    for one in sorted(found, key=lambda one: -one.likeness):
-        if all(
-            degrees_of(one.rotation @ other.rotation.T) > degrees
-            or abs(np.log(one.factor / other.factor)) > scale
-            for other in kept
-        ):
-            kept.append(one)
-    return kept
+def _placed(few: Operators, lying: Lying) -> Operators:
+    """A part as it lies on its whole."""
+    return alignment.turned(few, lying.rotation).placed(lying.factor, lying.shift)
 
 
 def _ratio(

@@ -209,7 +209,7 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 # -------------------------------------------------------------------------------- embeddings
 
-_EMBEDDING_FORMAT = "coembed-embedding-3"
+_EMBEDDING_FORMAT = "coembed-embedding-4"
 _EMBEDDING_ARRAYS = ("values", "sample", "points", "rows", "centre")
 _EMBEDDING_FACTS = ("scale", "name", "sha256", "weights", "similarity", "notes")
 
@@ -227,8 +227,6 @@ def write_embedding(path: Path | str, embedding: Embedding, *, force: bool = Fal
     completion = embedding.completion
     facts["completion"] = None if completion is None else completion.facts()
     arrays = {name: getattr(embedding, name) for name in _EMBEDDING_ARRAYS}
-    if embedding.places is not None:
-        arrays["places"] = embedding.places
     if embedding.interpolation is not None:
         arrays["nearest"] = embedding.interpolation.nearest
         arrays["nearest_weights"] = embedding.interpolation.weights

@@ -21,7 +21,7 @@ Landmarks = tuple[Array, Array]
 _CHUNK = 512  # rows; a chunk of every intermediate array stays in the processor's cache
 
 
-def linear(parameters: Parameters, name: str, x: Float[Array, "n a"]) -> Float[Array, "n b"]:
+def linear(parameters: Parameters, name: str, x: Float[Array, "*n a"]) -> Float[Array, "*n b"]:
     """X Wᵀ + b."""
     result = x @ parameters[f"{name}.weight"].T
     result += parameters[f"{name}.bias"]

@@ -398,7 +398,6 @@ def _embed(
         operators = operators.placed(factor, np.zeros(3))
         upright = upright.placed(factor, part.shift)
     values = np.asarray(model.embed(upright))
-    places = None if part is None else completion.locate(values, model, upright)
     other = None
     if otherwise:
         rows, others = alignment.glimpse(operators, alignment.otherwise(turn), model)
@@ -417,7 +416,6 @@ def _embed(
         ),
         alignment=turn,
         completion=part,
-        places=None if places is None else looked_at.ordered(places),
         seconds=(prepared - started, time.perf_counter() - prepared),
         name=shape.name,
         sha256=hashlib.sha256(shape.points.tobytes()).hexdigest(),
@@ -589,10 +587,7 @@ def _embedded_pair(
         pair = how.embedded(model, shapes[0], 0), how.embedded(model, shapes[1], 1)
     else:
         pair = _embedded_at_once(model, shapes, how)
-    pair = _aligned_to_target(model, shapes[0], pair, how)
-    if how.partial or any(one.part for one in pair):
-        pair = _located(model, pair[0]), _located(model, pair[1])
-    return pair
+    return _aligned_to_target(model, shapes[0], pair, how)
 
 
 def _embedded_at_once(
@@ -654,13 +649,6 @@ def _judged(
         "handedness_kept": None if kept is None else round(kept, 3),
         "verdict": {"word": verdict.word, "reasons": list(verdict.reasons)},
     }
-
-
-def _located(model: CoupledEmbedding, embedding: Embedding) -> Embedding:
-    """An embedding with places on the mean body, if they can be told from it alone."""
-    if embedding.places is not None:
-        return embedding
-    return replace(embedding, places=completion.locate(embedding.values, model))
 
 
 def _coupled(
@@ -756,11 +744,11 @@ def _found(
         x, y = source.everywhere(), target.everywhere()
         there, back = there_and_back(x, y, similarity=similarity)
         off = np.linalg.norm(points - points[back], axis=1)
-        gap = away = None
+        gap = shared = None
         if partial:
             gap = apart(x, y[there], similarity)
-            away = overlap.away(_seats(source), _seats(target))
-        score, chance = trust.chances(points, target.points[there], off, gap, away, similarity)
+            shared = overlap.shared(points, target.points)
+        score, chance = trust.chances(points, target.points[there], off, gap, shared, similarity)
         return there, score, chance - _CROWDED * _piled_up(there, off), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
@@ -770,27 +758,13 @@ def _found(
     few = points[middle]
     off = np.linalg.norm(few - few[back[cell_there[there[middle]]]], axis=1)
     ends = there[middle]
-    gap = away = None
+    gap = shared = None
     if partial:
         gap = apart(source.at(middle), target.at(ends), similarity)
-        away = overlap.away(_seats(source, middle), _seats(target, middle_there))
-    score, chance = trust.chances(few, target.points[ends], off, gap, away, similarity)
+        shared = overlap.shared(points, target.points, middle)
+    score, chance = trust.chances(few, target.points[ends], off, gap, shared, similarity)
     chance = chance - _CROWDED * _piled_up(cell_there[ends], off)
     return there, score[cell], chance[cell], _recall(source, target, there)
-
-
-def _seats(
-    embedding: Embedding, rows: Int[np.ndarray, " q"] | None = None
-) -> Float[np.ndarray, "q 6"]:
-    """Where on the body distinct points of a shape are, and which way they face."""
-    if embedding.places is None:
-        raise InputError(
-            f"{embedding.name}: was embedded as a whole shape with weights of which nobody knows "
-            "where their points are on a body; embed it with --partial to match it with a part"
-        )
-    points = embedding.points if rows is None else embedding.points[rows]
-    places = embedding.carried(embedding.places, rows)
-    return overlap.seats(places, points, embedding.alignment.rotation)
 
 
 def _piled_up(there: Int[np.ndarray, " n"], off: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:

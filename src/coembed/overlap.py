@@ -1,44 +1,40 @@
-"""How far a point of a part is, on the body, from what there is of another part.
+"""Which points of a part the other part has as well, as the locator tells.
 
 A match always leads to some point of the target, so the match alone does not tell that a point has
-no counterpart. Where it is on the mean body, and which way it faces, does. Takes and gives arrays.
+no counterpart. Where on the body it is, and where the points of the other part are, does. Takes and
+gives arrays.
 """
 
 import numpy as np
 
-from coembed import compiled, normals
-from coembed.annotations import Float
+from coembed import locator, sampling
+from coembed.annotations import Float, Int
 
-__all__ = ["away", "seats"]
+__all__ = ["shared"]
 
-_FACING = 0.1  # sqrt(area): as far apart as that are two points at one place, at right angles / √2
-_NEAREST = 5, 60
+_LOOKED_AT = 400  # points of each part; the others' chances are interpolated
+_LEAST = 1e-3  # chance
 
 
-def seats(
-    places: Float[np.ndarray, "n 3"],
+def shared(
     points: Float[np.ndarray, "n 3"],
-    rotation: Float[np.ndarray, "3 3"],
-) -> Float[np.ndarray, "n 6"]:
-    """Places on the mean body, and outward normals, 0.1 long, of the shape as it stands upright.
+    others: Float[np.ndarray, "m 3"],
+    rows: Int[np.ndarray, " q"] | None = None,
+) -> Float[np.ndarray, " q"]:
+    """Logarithm of the odds that a point is where the other part has points, too.
 
-    The embedding knows no normals, so the front of an arm and its back have nearly one place.
+    With a and b the chances of the points of either part to be at each anchor k of the `Locator`,
+    p_i = Σ_k a_ik (1 - Π_j (1 - b_jk)). How the parts are turned and scaled does not matter.
 
     Parameters
     ----------
-    rotation
-        That sets the points upright.
+    rows
+        Of ``points``, if not all are asked for.
     """
-    return np.hstack([places, _FACING * normals.outward(points) @ rotation.T])
-
-
-def away(
-    seats: Float[np.ndarray, "n 6"], others: Float[np.ndarray, "m 6"]
-) -> Float[np.ndarray, "n 4"]:
-    """Mean distance of each point to the nearest 5 and 60 of the others: in place, then in all."""
-    reach = [*range(1, min(max(_NEAREST), len(others)) + 1)]
-    means = []
-    for columns in (3, 6):
-        found = compiled.tree(others[:, :columns]).query(seats[:, :columns], k=reach)[0]
-        means += [found[:, :count].mean(axis=1) for count in _NEAREST]
-    return np.stack(means, axis=1)
+    seen, there = (locator.load().look(one, _LOOKED_AT) for one in (points, others))
+    chances = seen.chances @ (1 - np.prod(1 - there.chances, axis=0))
+    asked = points if rows is None else points[rows]
+    found = sampling.interpolation(asked, seen.points)(chances[:, None])[:, 0]
+    found = np.clip(found, _LEAST, 1 - _LEAST)
+    odds: Float[np.ndarray, " q"] = np.log(found / (1 - found))
+    return odds

@@ -440,8 +440,6 @@ class Embedding:
         How the shape was turned for the network; ``points`` are not.
     completion
         How a part lies on its whole; None if the shape was taken for a whole one.
-    places
-        Where on the mean body each point of the sample is; None if nobody looked.
     seconds
         For operators and network.
     otherwise
@@ -463,7 +461,6 @@ class Embedding:
     notes: tuple[str, ...] = ()
     alignment: Alignment = field(default_factory=Alignment)
     completion: Completion | None = None
-    places: Float[np.ndarray, "m 3"] | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
     otherwise: tuple[Int[np.ndarray, " q"], Float[np.ndarray, "q e"]] | None = None
 

@@ -44,12 +44,12 @@ _WEIGHTS = (-0.312, -2.279, -0.738, -7.381)
 # registration: the match is right; there is a counterpart
 _PARTS = {
     "cosine": (
-        (-0.108, -0.371, -0.519, -0.528, -0.429, -0.737, 0.767, -0.58, -0.894, -6.699),
-        (0.009, 0.166, -0.366, -0.993, 0.056, -1.986, 1.682, -0.065, -4.263, -10.302),
+        (-0.12, -0.337, -0.473, -0.519, -0.625, 0.508, -3.754),
+        (-0.047, -0.114, -0.283, -0.948, -0.29, 1.503, -2.003),
     ),
     "l2": (
-        (-0.118, -0.472, -0.26, -0.559, 0.087, -1.636, 1.468, -0.475, -1.712, -8.04),
-        (-0.073, -0.592, -0.309, -0.509, 0.764, -2.307, 1.86, -0.223, -3.759, -12.199),
+        (-0.153, -0.467, -0.218, -0.449, -0.157, 0.803, -2.675),
+        (-0.101, -0.672, -0.251, -0.184, 0.231, 1.562, -2.816),
     ),
 }
 _GOOD, _POOR = 0.8, 0.5  # mean scores of a pair: above, good; below, refused
@@ -84,7 +84,7 @@ def chances(
     ends: Float[np.ndarray, "n 3"],
     off: Float[np.ndarray, " n"],
     apart: Float[np.ndarray, " n"] | None = None,
-    away: Float[np.ndarray, "n 4"] | None = None,
+    shared: Float[np.ndarray, " n"] | None = None,
     similarity: str = "cosine",
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The chance of each match to be right, as `score`, and of each point to have a counterpart.
@@ -93,15 +93,15 @@ def chances(
     ----------
     apart
         How far apart the embeddings of the two points are.
-    away
-        How far each point is, on the body, from what there is of the target
-        (`coembed.overlap.away`); None for whole shapes, of which every point has a counterpart.
+    shared
+        Logarithm of the odds that the target has the point, too (`coembed.overlap.shared`); None
+        for whole shapes, of which every point has a counterpart.
     similarity
         By which they were compared: ``"cosine"``; ``"l2"`` after registration.
     """
-    if apart is None or away is None:
+    if apart is None or shared is None:
         return score(points, ends, off), np.ones(len(points))
-    found = part_signs(points, ends, off, apart, away)
+    found = part_signs(points, ends, off, apart, shared)
     right, there = (1 / (1 + np.exp(-(found @ weights))) for weights in _PARTS[similarity])
     return np.minimum(right, there), there
 
@@ -111,18 +111,17 @@ def part_signs(
     ends: Float[np.ndarray, "n 3"],
     off: Float[np.ndarray, " n"],
     apart: Float[np.ndarray, " n"],
-    away: Float[np.ndarray, "n 4"],
-) -> Float[np.ndarray, "n 10"]:
+    shared: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, "n 7"]:
     """What the chances are made of where shapes are parts.
 
-    Those of `signs`, and before the 1 the logarithms of how far apart the embeddings are, of the
-    median of that over the ten neighbours, and of the means over these of all kinds of ``away``.
+    Those of `signs`, and before the 1 the logarithms of how far apart the embeddings are and of the
+    median of that over the ten neighbours, and ``shared``.
     """
     near = _near(points)
-    around = _median(apart[near]), *away[near].mean(axis=1).T
-    logs = np.log(np.stack([apart, *around], axis=1) + 0.01)
+    logs = np.log(np.stack([apart, _median(apart[near])], axis=1) + 0.01)
     found = _signs(points, ends, off, near)
-    return np.hstack([found[:, :3], logs, found[:, 3:]])
+    return np.hstack([found[:, :3], logs, shared[:, None], found[:, 3:]])
 
 
 def signs(
