@@ -24,13 +24,13 @@ __all__ = ["HEADS", "LAYERS", "Locator", "Lying", "Seen", "load", "scores"]
 LAYERS, HEADS = 4, 4
 _LOOKED_AT = 2000  # points that tell the normals
 _POINTS = 200  # points that the network looks at
-_DRAWN, _CORNERS = 600, 4  # random sets of so many points, each laid on the body
+_DRAWN, _CORNERS = 600, 3  # random sets of so many points, each laid on the body
 _FOLLOWED, _KEPT = 24, 8  # of these, those that are made better; of these, the best
 _SIZES = 0.05, 0.6  # sqrt(area of the whole): mean distances of parts from their middle
 _BLUR = (0.1, 0.1, 0.08, 0.08, 0.06, 0.06, 0.05, 0.05)  # sqrt(area), round by round
 _COARSE, _LIKELY = 0.08, 12  # blur, and anchors of each point, while random sets are compared
 _FLOOR = 0.002  # chance density of a point that lies nowhere on the body
-_ALIKE, _APART = (15.0, 0.3), (25.0, 0.3)  # degrees, logarithm of the factor: closer random sets,
+_ALIKE, _APART = (60.0, 0.5), (25.0, 0.3)  # degrees, logarithm of the factor: closer random sets,
 # closer guesses, are one and the same
 
 
