@@ -1,7 +1,7 @@
 """Train the locator that ships anew: ``python benchmarks/locator.py --out runs/locator``.
 
 Parts of 6,000 generated people, six of each, are made once (20 minutes of one core) and kept in the
-folder; then the network of `coembed.locator` learns, in 16,000 steps of 16 parts (an hour of two
+folder; then the network of `coembed.locator` learns, in 15,000 steps of 16 parts (an hour of two
 cores), which of 256 anchors on the mean body each of 128 points is at. What is in the folder is
 gone on with; ``locator.npz`` there is what ``src/coembed/data`` holds. One part in 24 is never
 trained on: their cross-entropy, the median error and the share within 0.15 are printed.
@@ -24,7 +24,7 @@ from coembed import bodies, geometry, locator, normals, poses, sampling, skinnin
 SHARDS, PEOPLE = 24, 250
 KEPT, LOOKED_AT = 320, 128  # points of a part that are stored, and that a step looks at
 ANCHORS, WIDTH, RELATIONS = 256, 96, 24
-AT_ONCE, STEPS, WARM, RATE, DECAY = 16, 16_000, 300, 1e-3, 0.01
+AT_ONCE, STEPS, WARM, RATE, DECAY = 16, 15_000, 300, 1e-3, 0.01
 BLUR, FACING = 0.03, 0.05  # sqrt(area): of the truth; that opposite normals are apart, halved
 NOISE, FLIPPED = 0.01, 0.03  # most, of a part's size, in half of the parts; share of the normals
 TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])

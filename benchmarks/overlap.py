@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 from trust import MEAN_SIZE, fitted
 
 import coembed
-from coembed import bodies, cuts, evaluation, matching, overlap, trust
+from coembed import bodies, cuts, evaluation, locator, matching, overlap, trust
 from coembed.search import there_and_back
 
 FITTED, JUDGED = 96, 150  # pairs
@@ -48,7 +48,8 @@ def found(model, source, target, refine):
     there, back = there_and_back(x, y, similarity=a.similarity)
     off = np.linalg.norm(a.points - a.points[back], axis=1)
     apart = matching.apart(x, y[there], a.similarity)
-    shared = overlap.shared(a.points, b.points)
+    look = locator.load().look
+    shared = overlap.shared(look(a.points), look(b.points), a.points)
     signs = trust.part_signs(a.points, b.points[there], off, apart, shared)[a.rows]
     wrong = np.linalg.norm(source.place - target.place[b.first_rows()[there]][a.rows], axis=1)
     possible = cKDTree(target.place).query(source.place)[0] < PARTNER

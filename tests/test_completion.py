@@ -121,6 +121,17 @@ def test_what_is_no_person_is_left_as_it_is_and_told(network, torus):
     assert "no part of a person" in found.notes[0]
 
 
+def test_where_points_sit_on_the_body_makes_the_map_of_a_piece_better(network, whole, monkeypatch):
+    rng = np.random.default_rng(8)
+    piece = bodies.scan(bodies.body(rng), 1500, rng, cut="pieces", name="piece")
+    off = []
+    for weight in (0.0, matching._SEAT):
+        monkeypatch.setattr(matching, "_SEAT", weight)
+        found = matching.match(network, piece.shape, whole.shape, partial=True)
+        off.append(np.linalg.norm(piece.place - whole.place[found.p2p], axis=1).mean())
+    assert off[1] < 0.8 * off[0]
+
+
 def test_rows_without_a_counterpart_get_no_answer(matched, whole, view):
     missing = cKDTree(view.place).query(whole.place)[0] > 0.04
     found = matched.p2p < 0

@@ -96,3 +96,18 @@ def test_guesses_differ_and_do_not_change_between_runs(shipped, piece):
         for other in first[:i]:
             turned = degrees_of(one.rotation @ other.rotation.T) > 25
             assert turned or abs(np.log(one.factor / other.factor)) > 0.3
+
+
+def test_points_sit_where_they_are_on_the_body(shipped, piece):
+    points, outward, place = piece
+    seen = shipped.look(points)
+    assert len(seen.rows) <= 400
+    np.testing.assert_array_equal(seen.points, points[seen.rows])
+    truth = place[seen.rows] @ alignment.AXES["z"].T / np.sqrt(1.8)
+    lying = shipped.look(points, 200).guesses()[0]
+    for seats in (seen.seats(), seen.seats(lying)):
+        assert np.median(np.linalg.norm(seats[:, :3] - truth, axis=1)) < 0.06
+        assert (np.linalg.norm(seats[:, 3:], axis=1) <= 0.1 + 1e-9).all()
+    left = locator.Lying(lying.rotation, lying.factor, lying.shift + (0.5, 0, 0))
+    assert seen.seats(left)[:, 0].mean() > seen.seats(lying)[:, 0].mean()
+    assert seen.likeness(lying) > seen.likeness(left)

@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from coembed import bodies, evaluation, normals, overlap
+from coembed import bodies, evaluation, locator, normals, overlap
+
+
+def look(points):
+    return locator.load().look(points)
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +41,15 @@ def test_what_the_other_part_has_is_told_from_what_it_lacks():
     upper, lower = one.place[:, 2] > heights[0], other.place[:, 2] < heights[1]
     turn = Rotation.from_euler("xyz", (50, 20, 130), degrees=True).as_matrix()
     points, others = one.shape.points[upper], other.shape.points[lower]
-    odds = overlap.shared(points, others)
+    odds = overlap.shared(look(points), look(others), points)
     common = one.place[upper, 2] < heights[1]
     assert evaluation.auroc(odds, common) > 0.9
     assert ((odds > 0) == common).mean() > 0.8
     few = np.arange(0, len(points), 7)
-    np.testing.assert_allclose(overlap.shared(points, others, few), odds[few])
-    turned = overlap.shared(points @ turn.T, 100 * others + 3)
+    some = overlap.shared(look(points), look(others), points[few])
+    np.testing.assert_allclose(some, odds[few], atol=1e-9)
+    turned = points @ turn.T
+    turned = overlap.shared(look(turned), look(100 * others + 3), turned)
     assert (np.sign(turned) == np.sign(odds)).mean() > 0.95
 
 
@@ -51,4 +57,5 @@ def test_a_whole_has_everything():
     rng = np.random.default_rng(4)
     body = bodies.body(rng)
     view, whole = bodies.scan(body, 2000, rng, cut="views"), bodies.sample(body, 3000, rng)
-    assert (overlap.shared(view.shape.points, whole.shape.points) > 0).mean() > 0.95
+    points = view.shape.points
+    assert (overlap.shared(look(points), look(whole.shape.points), points) > 0).mean() > 0.95

@@ -7,7 +7,7 @@ a `Completion`, and an `Alignment` with it.
 """
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from coembed import alignment, locator
 from coembed.annotations import Float
 from coembed.locator import Lying, Seen
 from coembed.model import CoupledEmbedding
-from coembed.shapes import Alignment, Completion, Operators, degrees_of
+from coembed.shapes import Alignment, Completion, Embedding, Operators, degrees_of
 
-__all__ = ["complete", "stand"]
+__all__ = ["complete", "lying", "middle", "stand"]
 
 _LOOKED_AT, _PEOPLE = 400, 8  # points of the part, people of the compass
+_LOCATED = 200  # points of the part that guesses are made from
 _STARTS, _ROUNDS = (1.0, 0.7), 3  # factors to begin with, how often each is made better
 _NEAR, _FAR = 0.05, 0.25  # sqrt(area): lengths that are compared; longer ones change with the pose
 _PART = 0.8  # worth of parts of people
@@ -83,6 +84,21 @@ def stand(
     return turn, completion
 
 
+def lying(embedding: Embedding) -> Lying | None:
+    """How a shape that was embedded lies on the mean body; None if it looks like no part of it."""
+    part = embedding.completion
+    if part is not None and not part.known:
+        return None
+    shift = middle() if part is None or part.whole else middle() + part.shift
+    return Lying(embedding.alignment.rotation, 1.0, shift)
+
+
+@cache
+def middle() -> Float[np.ndarray, " 3"]:
+    """Of the mean body, where the people of the compass have theirs."""
+    return alignment.load("human-parts").places.mean(axis=(0, 1))
+
+
 class _Part:
     """A part, looked at in many turns, scales and places."""
 
@@ -90,13 +106,13 @@ class _Part:
         self, operators: Operators, network: CoupledEmbedding, factor: float | None
     ) -> None:
         self._compass, self._network = alignment.known_to(network, partial=True)
-        self._middle = self._compass.places.mean(axis=(0, 1))
+        self._middle = middle()
         self._points, self._factor = operators.points, factor
         self._few = alignment.thinned(operators, _LOOKED_AT, self._network.config.n_eig)
 
     @cached_property
     def _seen(self) -> Seen:
-        return locator.load().look(self._points)
+        return locator.load().look(self._points, _LOCATED)
 
     @cached_property
     def _guesses(self) -> list[Lying]:

@@ -23,11 +23,13 @@ __all__ = ["HEADS", "LAYERS", "Locator", "Lying", "Seen", "load", "scores"]
 
 LAYERS, HEADS = 4, 4
 _LOOKED_AT = 2000  # points that tell the normals
-_POINTS = 200  # points that the network looks at
+_POINTS = 400  # points that the network looks at, if nothing else is asked for
 _DRAWN, _CORNERS = 600, 3  # random sets of so many points, each laid on the body
 _FOLLOWED, _KEPT = 24, 8  # of these, those that are made better; of these, the best
 _SIZES = 0.05, 0.6  # sqrt(area of the whole): mean distances of parts from their middle
 _BLUR = (0.1, 0.1, 0.08, 0.08, 0.06, 0.06, 0.05, 0.05)  # sqrt(area), round by round
+_LOOSE = 0.2  # blur, for people in other poses than the mean body
+_FACING = 0.1  # sqrt(area): as far apart are two points at one place, at right angles / √2
 _COARSE, _LIKELY = 0.08, 12  # blur, and anchors of each point, while random sets are compared
 _FLOOR = 0.002  # chance density of a point that lies nowhere on the body
 _ALIKE, _APART = (60.0, 0.5), (25.0, 0.3)  # degrees, logarithm of the factor: closer random sets,
@@ -115,6 +117,22 @@ class Seen:
         """
         turns, factors, shifts = lying.rotation[None], np.array([lying.factor]), lying.shift[None]
         return float(self._likeness(turns, factors, shifts)[0])
+
+    def seats(self, lying: Lying | None = None) -> Float[np.ndarray, "m 6"]:
+        """Where on the mean body the points are, and a tenth of the normal: means over anchors.
+
+        Parameters
+        ----------
+        lying
+            How the part lies on the body, if that is known; then an anchor counts the less the
+            further a point lies from it, so that left is not taken for right.
+        """
+        chances = self.chances
+        if lying is not None:
+            there = lying.rotation[None], np.array([lying.factor]), lying.shift[None]
+            near = self._near(*there, _LOOSE)[0] + 1e-12
+            chances = near / near.sum(axis=1, keepdims=True)
+        return chances @ np.hstack([self.locator.places, _FACING * self.locator.normals])
 
     def _drawn(self, factor: float | None) -> list[Lying]:
         """Random guesses, the likeliest first."""

@@ -23,6 +23,7 @@ from coembed import (
     functional,
     geometry,
     health,
+    locator,
     overlap,
     sampling,
     trust,
@@ -32,6 +33,7 @@ from coembed.annotations import Bool, Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
 from coembed.layers import Landmarks
+from coembed.locator import Seen
 from coembed.model import PEOPLE, CoupledEmbedding
 from coembed.registration import Registration, Surface, register
 from coembed.search import Cells, Partition, directed, nearest, there_and_back
@@ -57,6 +59,9 @@ __all__ = [
     "match_otherwise",
 ]
 
+Shared = Callable[[np.ndarray], np.ndarray]
+"""Logarithms of the odds that the other part has points of a part, too."""
+
 POINTS = 20_000
 """Points of a shape that the network looks at, if it has more and nothing else is asked for."""
 
@@ -76,6 +81,7 @@ _SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1e-4, 3e-6, 5e-6
 _BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
 _BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_500
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
+_SEAT = 4.0  # weight of where on the body points are, against the embedding
 _PILE = 3.0  # times the mean number of points that are led to one: a pile
 _CROWDED = 0.1  # so much less is the chance of a counterpart for a row of a pile
 _COUNTERPART = 0.5  # chance of a counterpart below which a row gets no answer
@@ -240,8 +246,8 @@ def match(
     partial = partial or any(one.part for one in pair)
     other = trust.other_answer(*pair)
     refining = time.perf_counter()
-    if coupled:
-        pair = _coupled(model, *pair)
+    pair = _coupled(model, *pair) if coupled else pair
+    pair, shared = _located(*pair) if partial else (pair, None)
     laid: Registration | None = None
     notes: list[str] = []
     if refine != "none" or adapt:
@@ -249,7 +255,7 @@ def match(
         pair, laid, notes = _refined(pair, refine, adapt, cache)
     report("match")
     searching = time.perf_counter()
-    there, score, chance, recall = _found(*pair, partial)
+    there, score, chance, recall = _found(*pair, shared)
     ended = time.perf_counter()
     seconds = {
         "prepare": pair[0].seconds[0] + pair[1].seconds[0],
@@ -662,6 +668,29 @@ def _coupled(
     return replace(source, values=refined[0]), replace(target, values=refined[1])
 
 
+def _located(source: Embedding, target: Embedding) -> tuple[tuple[Embedding, Embedding], Shared]:
+    """The pair with where on the body the locator sees its points; what tells the odds that the
+    target has them, too.
+
+    Small pieces and hidden sides the locator knows better than the embedding, which has seen no
+    normals.
+    """
+    first, second = (locator.load().look(one.points) for one in (source, target))
+    seated = _seated(source, first), _seated(target, second)
+    return seated, lambda points: overlap.shared(first, second, points)
+
+
+def _seated(embedding: Embedding, seen: Seen) -> Embedding:
+    """An embedding with seats on the body beside it, if it is one of directions."""
+    if embedding.similarity != "cosine":
+        return embedding
+    points = embedding.points[embedding.sample]
+    seats = seen.seats(completion.lying(embedding)) - (*completion.middle(), 0, 0, 0)
+    seats = _SEAT * sampling.interpolation(points, seen.points)(seats)
+    values = directed(embedding.values, "cosine")
+    return replace(embedding, values=np.hstack([values, seats], dtype=values.dtype))
+
+
 def _refined(
     pair: tuple[Embedding, Embedding], refine: str, adapt: float, cache: Path | None
 ) -> tuple[tuple[Embedding, Embedding], Registration | None, list[str]]:
@@ -734,7 +763,7 @@ def _landmarks(embedding: Embedding) -> Landmarks:
 
 
 def _found(
-    source: Embedding, target: Embedding, partial: bool = False
+    source: Embedding, target: Embedding, shared: Shared | None = None
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"], float]:
     """For each source point its target point, the score, the chance that it has a counterpart at
     all, and the recall of the search.
@@ -744,11 +773,10 @@ def _found(
         x, y = source.everywhere(), target.everywhere()
         there, back = there_and_back(x, y, similarity=similarity)
         off = np.linalg.norm(points - points[back], axis=1)
-        gap = shared = None
-        if partial:
-            gap = apart(x, y[there], similarity)
-            shared = overlap.shared(points, target.points)
-        score, chance = trust.chances(points, target.points[there], off, gap, shared, similarity)
+        gap = odds = None
+        if shared is not None:
+            gap, odds = apart(x, y[there], similarity), shared(points)
+        score, chance = trust.chances(points, target.points[there], off, gap, odds, similarity)
         return there, score, chance - _CROWDED * _piled_up(there, off), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
@@ -758,11 +786,10 @@ def _found(
     few = points[middle]
     off = np.linalg.norm(few - few[back[cell_there[there[middle]]]], axis=1)
     ends = there[middle]
-    gap = shared = None
-    if partial:
-        gap = apart(source.at(middle), target.at(ends), similarity)
-        shared = overlap.shared(points, target.points, middle)
-    score, chance = trust.chances(few, target.points[ends], off, gap, shared, similarity)
+    gap = odds = None
+    if shared is not None:
+        gap, odds = apart(source.at(middle), target.at(ends), similarity), shared(few)
+    score, chance = trust.chances(few, target.points[ends], off, gap, odds, similarity)
     chance = chance - _CROWDED * _piled_up(cell_there[ends], off)
     return there, score[cell], chance[cell], _recall(source, target, there)
 

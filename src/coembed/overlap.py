@@ -7,34 +7,30 @@ gives arrays.
 
 import numpy as np
 
-from coembed import locator, sampling
-from coembed.annotations import Float, Int
+from coembed import sampling
+from coembed.annotations import Float
+from coembed.locator import Seen
 
 __all__ = ["shared"]
 
-_LOOKED_AT = 400  # points of each part; the others' chances are interpolated
 _LEAST = 1e-3  # chance
 
 
-def shared(
-    points: Float[np.ndarray, "n 3"],
-    others: Float[np.ndarray, "m 3"],
-    rows: Int[np.ndarray, " q"] | None = None,
-) -> Float[np.ndarray, " q"]:
-    """Logarithm of the odds that a point is where the other part has points, too.
+def shared(seen: Seen, others: Seen, points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, " n"]:
+    """Logarithm of the odds that a point is where another part has points, too.
 
     With a and b the chances of the points of either part to be at each anchor k of the `Locator`,
     p_i = Σ_k a_ik (1 - Π_j (1 - b_jk)). How the parts are turned and scaled does not matter.
 
     Parameters
     ----------
-    rows
-        Of ``points``, if not all are asked for.
+    seen, others
+        The part and the other one.
+    points
+        Of the part: between those that were seen, p is interpolated.
     """
-    seen, there = (locator.load().look(one, _LOOKED_AT) for one in (points, others))
-    chances = seen.chances @ (1 - np.prod(1 - there.chances, axis=0))
-    asked = points if rows is None else points[rows]
-    found = sampling.interpolation(asked, seen.points)(chances[:, None])[:, 0]
-    found = np.clip(found, _LEAST, 1 - _LEAST)
-    odds: Float[np.ndarray, " q"] = np.log(found / (1 - found))
+    found = seen.chances @ (1 - np.prod(1 - others.chances, axis=0))
+    carried = sampling.interpolation(points, seen.points)(found[:, None])[:, 0]
+    carried = np.clip(carried, _LEAST, 1 - _LEAST)
+    odds: Float[np.ndarray, " n"] = np.log(carried / (1 - carried))
     return odds
