@@ -85,6 +85,14 @@ def test_a_piece_in_any_turn_is_laid_on_the_body(shipped, piece, factor):
     assert [one.likeness for one in found] == sorted((one.likeness for one in found), reverse=True)
 
 
+def test_anchors_are_alike_if_they_are_near(shipped):
+    alike = shipped.axes @ shipped.axes.T
+    away = np.linalg.norm(shipped.places[:, None] - shipped.places, axis=2)
+    assert (alike[away > 0.6] < 0.05).all()
+    assert alike.max() < 1.1
+    assert np.median(alike[(away > 0) & (away < 0.07)]) > 0.7
+
+
 def test_guesses_differ_and_do_not_change_between_runs(shipped, piece):
     points = piece[0]
     first, again = (shipped.look(points).guesses() for _ in range(2))
@@ -98,16 +106,18 @@ def test_guesses_differ_and_do_not_change_between_runs(shipped, piece):
             assert turned or abs(np.log(one.factor / other.factor)) > 0.3
 
 
-def test_points_sit_where_they_are_on_the_body(shipped, piece):
-    points, outward, place = piece
-    seen = shipped.look(points)
-    assert len(seen.rows) <= 400
-    np.testing.assert_array_equal(seen.points, points[seen.rows])
-    truth = place[seen.rows] @ alignment.AXES["z"].T / np.sqrt(1.8)
+def test_points_of_two_people_sit_alike_where_they_correspond(shipped, piece):
+    points, _, place = piece
+    rng = np.random.default_rng(5)
+    other = bodies.sample(bodies.body(rng), 2000, rng)
+    one, two = shipped.look(points), shipped.look(other.shape.points)
+    assert 300 < len(one.rows) <= 400
+    np.testing.assert_array_equal(one.points, points[one.rows])
     lying = shipped.look(points, 200).guesses()[0]
-    for seats in (seen.seats(), seen.seats(lying)):
-        assert np.median(np.linalg.norm(seats[:, :3] - truth, axis=1)) < 0.06
-        assert (np.linalg.norm(seats[:, 3:], axis=1) <= 0.1 + 1e-9).all()
-    left = locator.Lying(lying.rotation, lying.factor, lying.shift + (0.5, 0, 0))
-    assert seen.seats(left)[:, 0].mean() > seen.seats(lying)[:, 0].mean()
-    assert seen.likeness(lying) > seen.likeness(left)
+    for seats in (one.seats(), one.seats(lying)):
+        found = (seats @ two.seats().T).argmax(axis=1)
+        off = place[one.rows] - other.place[two.rows[found]]
+        assert np.median(np.linalg.norm(off, axis=1)) < 0.08
+    away = locator.Lying(lying.rotation, lying.factor, lying.shift + 0.5)
+    assert one.likeness(lying) > one.likeness(away)
+    assert not np.allclose(one.seats(away), one.seats(lying), atol=1e-3)

@@ -17,7 +17,7 @@ from coembed.locator import Lying, Seen
 from coembed.model import CoupledEmbedding
 from coembed.shapes import Alignment, Completion, Embedding, Operators, degrees_of
 
-__all__ = ["complete", "lying", "middle", "stand"]
+__all__ = ["complete", "lying", "stand"]
 
 _LOOKED_AT, _PEOPLE = 400, 8  # points of the part, people of the compass
 _LOCATED = 200  # points of the part that guesses are made from
@@ -89,12 +89,12 @@ def lying(embedding: Embedding) -> Lying | None:
     part = embedding.completion
     if part is not None and not part.known:
         return None
-    shift = middle() if part is None or part.whole else middle() + part.shift
+    shift = _middle() if part is None or part.whole else _middle() + part.shift
     return Lying(embedding.alignment.rotation, 1.0, shift)
 
 
 @cache
-def middle() -> Float[np.ndarray, " 3"]:
+def _middle() -> Float[np.ndarray, " 3"]:
     """Of the mean body, where the people of the compass have theirs."""
     return alignment.load("human-parts").places.mean(axis=(0, 1))
 
@@ -106,7 +106,7 @@ class _Part:
         self, operators: Operators, network: CoupledEmbedding, factor: float | None
     ) -> None:
         self._compass, self._network = alignment.known_to(network, partial=True)
-        self._middle = middle()
+        self._middle = _middle()
         self._points, self._factor = operators.points, factor
         self._few = alignment.thinned(operators, _LOOKED_AT, self._network.config.n_eig)
 

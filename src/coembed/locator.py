@@ -9,7 +9,7 @@ arrays; NumPy runs it, torch trains it (``benchmarks/locator.py``).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import as_file, files
 
 import numpy as np
@@ -28,7 +28,8 @@ _DRAWN, _CORNERS = 600, 3  # random sets of so many points, each laid on the bod
 _FOLLOWED, _KEPT = 24, 8  # of these, those that are made better; of these, the best
 _SIZES = 0.05, 0.6  # sqrt(area of the whole): mean distances of parts from their middle
 _BLUR = (0.1, 0.1, 0.08, 0.08, 0.06, 0.06, 0.05, 0.05)  # sqrt(area), round by round
-_LOOSE = 0.2  # blur, for people in other poses than the mean body
+_LOOSE = 0.3  # blur, for people in other poses than the mean body
+_WIDE, _AXES = 0.15, 32  # sqrt(area): so near places are alike; axes along which places differ most
 _FACING = 0.1  # sqrt(area): as far apart are two points at one place, at right angles / √2
 _COARSE, _LIKELY = 0.08, 12  # blur, and anchors of each point, while random sets are compared
 _FLOOR = 0.002  # chance density of a point that lies nowhere on the body
@@ -61,6 +62,14 @@ class Locator:
     places: Float[np.ndarray, "k 3"]
     normals: Float[np.ndarray, "k 3"]
     parameters: Mapping[str, np.ndarray]
+
+    @cached_property
+    def axes(self) -> Float[np.ndarray, "k s"]:
+        """Principal axes of how near the anchors are to each other, and how alike their normals."""
+        seats = np.hstack([self.places, _FACING * self.normals])
+        squared = ((seats[:, None] - seats) ** 2).sum(axis=2)
+        values, vectors = np.linalg.eigh(np.exp(-squared / (2 * _WIDE**2)))
+        return vectors[:, -_AXES:] * np.sqrt(values[-_AXES:])
 
     def look(self, points: Float[np.ndarray, "n 3"], count: int = _POINTS) -> "Seen":
         """About so many points of a part, and the chances of each to be at each anchor."""
@@ -118,8 +127,12 @@ class Seen:
         turns, factors, shifts = lying.rotation[None], np.array([lying.factor]), lying.shift[None]
         return float(self._likeness(turns, factors, shifts)[0])
 
-    def seats(self, lying: Lying | None = None) -> Float[np.ndarray, "m 6"]:
-        """Where on the mean body the points are, and a tenth of the normal: means over anchors.
+    def seats(self, lying: Lying | None = None) -> Float[np.ndarray, "m s"]:
+        """Features whose inner product tells how likely two points are at the same place.
+
+        c Kᵀ c' ≈ ⟨s, s'⟩ for chances c and c' of two points, of any two parts, where K tells how
+        near the anchors are to each other and how alike their normals: exp(-(|a - a'|² +
+        0.01 |n - n'|²) / (2 · 0.15²)).
 
         Parameters
         ----------
@@ -132,7 +145,7 @@ class Seen:
             there = lying.rotation[None], np.array([lying.factor]), lying.shift[None]
             near = self._near(*there, _LOOSE)[0] + 1e-12
             chances = near / near.sum(axis=1, keepdims=True)
-        return chances @ np.hstack([self.locator.places, _FACING * self.locator.normals])
+        return chances @ self.locator.axes
 
     def _drawn(self, factor: float | None) -> list[Lying]:
         """Random guesses, the likeliest first."""

@@ -81,7 +81,7 @@ _SECONDS_LOOKED_AT, _SECONDS, _SECONDS_SEARCHED = 1e-4, 3e-6, 5e-6
 _BYTES_LOOKED_AT, _BYTES_SEARCHED, _BYTES = 13_500, 700, 120_000_000
 _BYTES_LAPLACIAN, _BYTES_LOOKED_AT_MORE = 1_350_000_000, 6_500
 _TOUCHING = 0.01  # share of a shape's points where limbs touch that is worth a remark
-_SEAT = 4.0  # weight of where on the body points are, against the embedding
+_SEAT = 1.0  # weight of where on the body points are, against the embedding
 _PILE = 3.0  # times the mean number of points that are led to one: a pile
 _CROWDED = 0.1  # so much less is the chance of a counterpart for a row of a pile
 _COUNTERPART = 0.5  # chance of a counterpart below which a row gets no answer
@@ -681,14 +681,13 @@ def _located(source: Embedding, target: Embedding) -> tuple[tuple[Embedding, Emb
 
 
 def _seated(embedding: Embedding, seen: Seen) -> Embedding:
-    """An embedding with seats on the body beside it, if it is one of directions."""
+    """An embedding with the seats of its points beside it, if it is one of directions."""
     if embedding.similarity != "cosine":
         return embedding
     points = embedding.points[embedding.sample]
-    seats = seen.seats(completion.lying(embedding)) - (*completion.middle(), 0, 0, 0)
-    seats = _SEAT * sampling.interpolation(points, seen.points)(seats)
+    seats = sampling.interpolation(points, seen.points)(seen.seats(completion.lying(embedding)))
     values = directed(embedding.values, "cosine")
-    return replace(embedding, values=np.hstack([values, seats], dtype=values.dtype))
+    return replace(embedding, values=np.hstack([values, _SEAT * seats], dtype=values.dtype))
 
 
 def _refined(
