@@ -40,7 +40,8 @@ def complete(
     From two guesses of the factor, three times: embed 400 points, take for each the mean of the
     places of the most alike points of eight people; multiply the factor by the median, over pairs
     of points, of the ratio of their distances there and here; move the shape by the median
-    offset. The guess that becomes most alike wins.
+    offset. The guess that becomes most alike wins; if it is not like enough, those of the `Locator`
+    that hardly turn the shape are tried, too.
 
     Parameters
     ----------
