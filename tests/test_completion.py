@@ -156,6 +156,7 @@ def test_every_row_of_a_part_is_answered_by_a_whole_target(network, whole, view)
     assert 0.4 < record["factor"] < 0.85
     assert any("taken for a part" in note for note in found.record["source"]["changes"])
     assert found.record["target"]["completion"]["factor"] > 0.9
+    assert not found.record["other_answer"]["nearly_as_good"]  # the locator knows left from right
 
 
 def test_a_part_that_is_taken_for_a_whole_is_doubtful_and_the_way_out_is_named(whole, view):

@@ -133,8 +133,12 @@ class _Part:
         best = max(found, key=lambda one: one.likeness)
         if best.likeness >= _STANDS:
             return best
-        near = [one for one in self._guesses if degrees_of(one.rotation) < _LEAN]
-        return max([best, *(self._settled(self._unturned(one), 2) for one in near)], key=self.worth)
+        middle = self._points.mean(axis=0)
+        near = [
+            self._settled(one.turned(np.eye(3), middle), 2)
+            for one in self._guesses if degrees_of(one.rotation) < _LEAN
+        ]  # fmt: skip
+        return max([best, *near], key=self.worth)
 
     def around(self) -> list[Lying]:
         """How the part lies best in some turns that the locator tells."""
@@ -148,11 +152,6 @@ class _Part:
     def known(self, lying: Lying) -> bool:
         """Whether it looks like a part of a person."""
         return lying.likeness >= _STANDS or self.worth(lying) >= _PART
-
-    def _unturned(self, lying: Lying) -> Lying:
-        """The part with its middle where it was, but not turned."""
-        moved = (lying.rotation - np.eye(3)) @ self._points.mean(axis=0)
-        return Lying(np.eye(3), lying.factor, lying.shift + lying.factor * moved)
 
     def _settled(self, lying: Lying, rounds: int = _ROUNDS) -> Lying:
         """So often scaled and placed as the places of its points tell; how like people it is so."""

@@ -46,6 +46,13 @@ class Lying:
     shift: Float[np.ndarray, " 3"]
     likeness: float = 0.0
 
+    def turned(
+        self, rotation: Float[np.ndarray, "3 3"], middle: Float[np.ndarray, " 3"]
+    ) -> "Lying":
+        """The same turned otherwise; the middle of the part stays where it was."""
+        moved = self.factor * (self.rotation - rotation) @ middle
+        return Lying(rotation, self.factor, self.shift + moved)
+
 
 @dataclass(frozen=True, eq=False)
 class Locator:

@@ -33,7 +33,7 @@ from coembed.annotations import Bool, Float, Int
 from coembed.errors import InputError, NumericalError
 from coembed.functional import Basis
 from coembed.layers import Landmarks
-from coembed.locator import Seen
+from coembed.locator import Lying, Seen
 from coembed.model import PEOPLE, CoupledEmbedding
 from coembed.registration import Registration, Surface, register
 from coembed.search import Cells, Partition, directed, nearest, there_and_back
@@ -244,10 +244,10 @@ def match(
     how = _How(points, cache, align if isinstance(align, tuple) else (align,) * 2, partial, scale)
     pair = _embedded_pair(model, (source, target), how, jobs)
     partial = partial or any(one.part for one in pair)
-    other = trust.other_answer(*pair)
+    located, shared = _located(*pair) if partial else (pair, None)
+    other = trust.other_answer(*located)
     refining = time.perf_counter()
-    pair = _coupled(model, *pair) if coupled else pair
-    pair, shared = _located(*pair) if partial else (pair, None)
+    pair = _coupled(model, *pair) if coupled else located
     laid: Registration | None = None
     notes: list[str] = []
     if refine != "none" or adapt:
@@ -684,10 +684,21 @@ def _seated(embedding: Embedding, seen: Seen) -> Embedding:
     """An embedding with the seats of its points beside it, if it is one of directions."""
     if embedding.similarity != "cosine":
         return embedding
-    points = embedding.points[embedding.sample]
-    seats = sampling.interpolation(points, seen.points)(seen.seats(completion.lying(embedding)))
-    values = directed(embedding.values, "cosine")
-    return replace(embedding, values=np.hstack([values, _SEAT * seats], dtype=values.dtype))
+
+    def beside(
+        values: Float[np.ndarray, "q d"], rows: Int[np.ndarray, " q"], lying: Lying | None
+    ) -> Float[np.ndarray, "q e"]:
+        carried = sampling.interpolation(embedding.points[rows], seen.points)
+        parts = directed(values, "cosine"), _SEAT * carried(seen.seats(lying))
+        return np.hstack(parts, dtype=values.dtype)
+
+    lying, otherwise = completion.lying(embedding), embedding.otherwise
+    if otherwise is not None:
+        turn, middle = alignment.otherwise(embedding.alignment), seen.points.mean(axis=0)
+        other = None if lying is None else lying.turned(turn, middle)
+        otherwise = otherwise[0], beside(otherwise[1], otherwise[0], other)
+    values = beside(embedding.values, embedding.sample, lying)
+    return replace(embedding, values=values, otherwise=otherwise)
 
 
 def _refined(
