@@ -156,7 +156,8 @@ def test_every_row_of_a_part_is_answered_by_a_whole_target(network, whole, view)
     assert 0.4 < record["factor"] < 0.85
     assert any("taken for a part" in note for note in found.record["source"]["changes"])
     assert found.record["target"]["completion"]["factor"] > 0.9
-    assert not found.record["other_answer"]["nearly_as_good"]  # the locator knows left from right
+    source = found.embeddings[0]
+    assert source.otherwise[1].shape[1] == source.values.shape[1]  # both answers with seats
 
 
 def test_a_part_that_is_taken_for_a_whole_is_doubtful_and_the_way_out_is_named(whole, view):
@@ -248,6 +249,15 @@ def test_nearly_all_is_whole(factor, shift, whole):
     again = Completion.of(json.loads(json.dumps(found.facts())))
     assert again.facts() == found.facts()
     assert replace(found, known=False).notes != ()
+
+
+def test_what_is_larger_than_a_whole_lacks_nothing(network, whole, view):
+    target = matching.embed(network, whole.shape, partial=True)
+    large = replace(target, completion=Completion(1.3))
+    assert not large.part
+    assert "nothing seems to be missing" in large.completion.notes[0]
+    assert replace(target, completion=Completion(0.8)).part
+    assert (matching.match(network, view.shape, large, partial=True).p2p >= 0).all()
 
 
 def test_parts_on_the_command_line(whole, view, tmp_path):

@@ -396,6 +396,11 @@ class Completion:
         if self.whole:
             return ()
         share = f"{self.factor**2:.0%}"
+        if self.factor > 1:  # noise makes a surface larger
+            return (
+                f"nothing seems to be missing, but its area is not that of a whole one: scaled to "
+                f"{share} of it for the network",
+            )
         return (f"taken for a part: about {share} of a whole one, and scaled so for the network",)
 
     def facts(self) -> dict[str, Any]:
@@ -467,7 +472,8 @@ class Embedding:
     @property
     def part(self) -> bool:
         """Whether the shape is a part, so that some of the other shape may have no match here."""
-        return self.completion is not None and not self.completion.whole
+        part = self.completion
+        return part is not None and not part.whole and part.factor <= 1
 
     def everywhere(self) -> Float[np.ndarray, "n d"]:
         """Embedding of every distinct point."""
