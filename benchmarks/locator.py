@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from coembed import bodies, geometry, locator, normals, poses, sampling, skinning
+from coembed import alignment, bodies, geometry, locator, normals, poses, sampling, skinning
 
 SHARDS, PEOPLE = 24, 250
 KEPT, LOOKED_AT = 320, 128  # points of a part that are stored, and that a step looks at
@@ -27,7 +27,7 @@ ANCHORS, WIDTH, RELATIONS = 256, 96, 24
 AT_ONCE, STEPS, WARM, RATE, DECAY = 16, 15_000, 300, 1e-3, 0.01
 BLUR, FACING = 0.03, 0.05  # sqrt(area): of the truth; that opposite normals are apart, halved
 NOISE, FLIPPED = 0.01, 0.03  # most, of a part's size, in half of the parts; share of the normals
-TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
+TO_Y_UP = alignment.AXES["z"]
 CUTS = ("views", "planes", "pieces", "pieces", "pieces")
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "learn",
     "load",
     "otherwise",
+    "rotation_near",
     "rotation_of",
     "save",
     "thinned",
@@ -153,7 +154,7 @@ class Compass:
         found = _shares(places, mass, self.landmarks) @ points
         laid, first = _laid_on(found, self.landmarks)
         row = _terms((laid - self.usual).reshape(1, -1), self.axes)[0]
-        rotation = _rotation_near((row @ self.frame).reshape(3, 3)) @ first
+        rotation = rotation_near((row @ self.frame).reshape(3, 3)) @ first
         # the ground knows better which way is up, head and feet help to tell the front
         rotation = ground.stand(points @ rotation.T, mass) @ rotation
         x, _, z = _front(points @ rotation.T, mass, places)
@@ -289,7 +290,7 @@ def rotation_of(way: Way) -> Float[np.ndarray, "3 3"]:
         )
     if np.linalg.det(matrix) < 0:
         raise InputError("align: the matrix mirrors; if that is meant, mirror the file itself")
-    return _rotation_near(matrix)
+    return rotation_near(matrix)
 
 
 def otherwise(found: Alignment) -> Float[np.ndarray, "3 3"]:
@@ -447,7 +448,7 @@ def all_around() -> tuple[Float[np.ndarray, "3 3"], ...]:
     found = [np.eye(3)]
     for one in found:  # grows while it is gone through
         for maker in makers:
-            new = _rotation_near(maker @ one)
+            new = rotation_near(maker @ one)
             if all(np.abs(new - old).max() > 1e-6 for old in found):
                 found.append(new)
     return tuple(found)
@@ -458,11 +459,11 @@ def _about_y(degrees: float) -> Float[np.ndarray, "3 3"]:
     return np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
 
 
-def _rotation_near(matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "3 3"]:
-    """The rotation R with the largest tr(RᵀM)."""
+def rotation_near(matrix: Float[np.ndarray, "*g 3 3"]) -> Float[np.ndarray, "*g 3 3"]:
+    """The rotation R with the largest tr(RᵀM), of one matrix or of each of several."""
     left, _, right = np.linalg.svd(matrix)
-    left[:, -1] *= np.sign(np.linalg.det(left @ right))
-    rotation: Float[np.ndarray, "3 3"] = left @ right
+    left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
+    rotation: Float[np.ndarray, "*g 3 3"] = left @ right
     return rotation
 
 
@@ -474,7 +475,7 @@ def laid_best(
     """The rotation that lays points, each of so much mass, best on their places."""
     weights = mass[:, None] / mass.sum()
     points = points - (weights * points).sum(axis=0)
-    return _rotation_near((weights * places).T @ points)
+    return rotation_near((weights * places).T @ points)
 
 
 def _front(
@@ -521,7 +522,7 @@ def _laid_on(
 ) -> tuple[Float[np.ndarray, "l 3"], Float[np.ndarray, "3 3"]]:
     """Points about their mean, turned until they lie best on the others about theirs; the turn."""
     points, others = points - points.mean(axis=0), others - others.mean(axis=0)
-    rotation = _rotation_near(others.T @ points)
+    rotation = rotation_near(others.T @ points)
     return points @ rotation.T, rotation
 
 

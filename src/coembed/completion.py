@@ -107,7 +107,6 @@ class _Part:
         self, operators: Operators, network: CoupledEmbedding, factor: float | None
     ) -> None:
         self._compass, self._network = alignment.known_to(network, partial=True)
-        self._middle = _middle()
         self._points, self._factor = operators.points, factor
         self._few = alignment.thinned(operators, _LOOKED_AT, self._network.config.n_eig)
 
@@ -118,7 +117,7 @@ class _Part:
     @cached_property
     def _guesses(self) -> list[Lying]:
         found = self._seen.guesses(factor=self._factor)
-        return [replace(one, shift=one.shift - self._middle) for one in found]
+        return [replace(one, shift=one.shift - _middle()) for one in found]
 
     def completion(self, lying: Lying) -> Completion:
         """What was found, or that it is like no part of a person."""
@@ -146,7 +145,7 @@ class _Part:
 
     def worth(self, lying: Lying) -> float:
         """How like people a part is, and how well it lies on the body, in one number."""
-        there = replace(lying, shift=lying.shift + self._middle)
+        there = replace(lying, shift=lying.shift + _middle())
         return lying.likeness + _WEIGHT * self._seen.likeness(there)
 
     def known(self, lying: Lying) -> bool:
@@ -173,7 +172,7 @@ class _Part:
         """How like people a part is, and where its points are on the mean body about its middle."""
         values = np.asarray(self._network.embed(placed))
         alike, _, places = self._compass.look_up(values, _PEOPLE)
-        return float(placed.mass @ alike / placed.mass.sum()), places - self._middle
+        return float(placed.mass @ alike / placed.mass.sum()), places - _middle()
 
 
 def _placed(few: Operators, lying: Lying) -> Operators:

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import as_file, files
+from typing import NamedTuple
 
 import numpy as np
 
 from coembed import normals, sampling
+from coembed.alignment import rotation_near
 from coembed.annotations import Float, Int
 from coembed.layers import linear
 from coembed.shapes import Array, degrees_of, namespace
@@ -52,6 +54,33 @@ class Lying:
         """The same turned otherwise; the middle of the part stays where it was."""
         moved = self.factor * (self.rotation - rotation) @ middle
         return Lying(rotation, self.factor, self.shift + moved)
+
+
+class _Ways(NamedTuple):
+    """Several ways in which a part may lie."""
+
+    turns: Float[np.ndarray, "g 3 3"]
+    factors: Float[np.ndarray, " g"]
+    shifts: Float[np.ndarray, "g 3"]
+
+    @classmethod
+    def of(cls, found: list[Lying]) -> "_Ways":
+        return cls(
+            np.array([one.rotation for one in found]).reshape(-1, 3, 3),
+            np.array([one.factor for one in found]),
+            np.array([one.shift for one in found]).reshape(-1, 3),
+        )
+
+    def each(self, likeness: Float[np.ndarray, " g"]) -> list[Lying]:
+        return [
+            Lying(turn, float(factor), shift, float(alike))
+            for turn, factor, shift, alike in zip(*self, likeness, strict=True)
+        ]
+
+    def placed(self, points: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "g n 3"]:
+        """Points of the part as it lies each way."""
+        turned = points @ self.turns.transpose(0, 2, 1)
+        return self.factors[:, None, None] * turned + self.shifts[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +143,7 @@ class Seen:
     def guesses(self, *, factor: float | None = None) -> list[Lying]:
         """Ways in which the part may lie on the body; the likeliest first, none twice.
 
-        Four random points, each on one of its anchors by their chances, tell a turn, a factor and
+        Three random points, each on one of its anchors by their chances, tell a turn, a factor and
         a shift (Umeyama 1991). Of 600 such sets those in which all points lie best are made better:
         each point is drawn to its anchors, by their chances times how near they are and how alike
         the normals, eight times.
@@ -124,15 +153,14 @@ class Seen:
         factor
             If it is known.
         """
-        followed = _different(self._drawn(factor), _ALIKE)[:_FOLLOWED]
-        return _different(self._better(followed, factor), _APART)[:_KEPT]
+        followed = _different(self._drawn(factor), _ALIKE, _FOLLOWED)
+        return _different(self._better(followed, factor), _APART, _KEPT)
 
     def likeness(self, lying: Lying) -> float:
         """How well the part lies so: the mean logarithm, over its points, of the chances of the
         anchors, times how near they are and how alike the normals.
         """
-        turns, factors, shifts = lying.rotation[None], np.array([lying.factor]), lying.shift[None]
-        return float(self._likeness(turns, factors, shifts)[0])
+        return float(_mean_logarithm(self._near(_Ways.of([lying]), _BLUR[-1]))[0])
 
     def seats(self, lying: Lying | None = None) -> Float[np.ndarray, "m s"]:
         """Features whose inner product tells how likely two points are at the same place.
@@ -149,92 +177,52 @@ class Seen:
         """
         chances = self.chances
         if lying is not None:
-            there = lying.rotation[None], np.array([lying.factor]), lying.shift[None]
-            near = self._near(*there, _LOOSE)[0] + 1e-12
+            near = self._near(_Ways.of([lying]), _LOOSE)[0] + 1e-12
             chances = near / near.sum(axis=1, keepdims=True)
         return chances @ self.locator.axes
 
     def _drawn(self, factor: float | None) -> list[Lying]:
-        """Random guesses, the likeliest first."""
+        """Random guesses."""
         rng = np.random.default_rng(0)
         chosen = rng.random((_DRAWN, len(self.points))).argsort(axis=1)[:, :_CORNERS]
         limits = self.chances.cumsum(axis=1)[chosen]
         found = (limits < rng.random(chosen.shape)[..., None]).sum(axis=2)
         anchors = self.locator.places[np.minimum(found, len(self.locator.places) - 1)]
-        turns, factors, shifts = _laid(self.points[chosen], anchors, np.ones(chosen.shape), factor)
+        ways = _laid(self.points[chosen], anchors, np.ones(chosen.shape), factor)
         middle = self.points.mean(axis=0)
-        size = np.sqrt(((self.points - middle) ** 2).sum(axis=1).mean()) * factors
-        likeness = self._compared(turns, factors, shifts)
+        size = np.sqrt(((self.points - middle) ** 2).sum(axis=1).mean()) * ways.factors
+        likeness = self._compared(ways)
         likeness[(size < _SIZES[0]) | (size > _SIZES[1])] = -np.inf
-        order = np.argsort(-likeness, kind="stable")[: np.isfinite(likeness).sum()]
-        return [Lying(turns[i], float(factors[i]), shifts[i], float(likeness[i])) for i in order]
+        return [one for one in ways.each(likeness) if np.isfinite(one.likeness)]
 
-    def _compared(
-        self,
-        turns: Float[np.ndarray, "g 3 3"],
-        factors: Float[np.ndarray, " g"],
-        shifts: Float[np.ndarray, "g 3"],
-    ) -> Float[np.ndarray, " g"]:
+    def _compared(self, ways: _Ways) -> Float[np.ndarray, " g"]:
         """Likeness of many guesses at once, by half of the points and the likeliest anchors."""
         likely = np.argpartition(-self.chances, _LIKELY, axis=1)[::2, :_LIKELY]
         chances = np.take_along_axis(self.chances[::2], likely, axis=1)
-        lying = self._lying(turns, factors, shifts)[:, ::2]
+        lying = ways.placed(self.points[::2])
         away = ((lying[:, :, None] - self.locator.places[likely]) ** 2).sum(axis=3)
-        facing = self.outward[::2] @ turns.transpose(0, 2, 1)
+        facing = self.outward[::2] @ ways.turns.transpose(0, 2, 1)
         agree = (facing[:, :, None] * self.locator.normals[likely]).sum(axis=3)
-        near = chances * np.exp(agree - 1 - away / (2 * _COARSE**2))
-        likeness: Float[np.ndarray, " g"] = np.log(near.sum(axis=2) + _FLOOR).mean(axis=1)
-        return likeness
+        return _mean_logarithm(chances * np.exp(agree - 1 - away / (2 * _COARSE**2)))
 
     def _better(self, guesses: list[Lying], factor: float | None) -> list[Lying]:
         """The same, each point drawn to the anchors that are near, likely and face as it does."""
-        turns = np.array([one.rotation for one in guesses]).reshape(-1, 3, 3)
-        factors = np.array([one.factor for one in guesses])
-        shifts = np.array([one.shift for one in guesses]).reshape(-1, 3)
+        ways = _Ways.of(guesses)
         for blur in _BLUR:
-            near = self._near(turns, factors, shifts, blur)
+            near = self._near(ways, blur)
             total = near.sum(axis=2)
             drawn = near @ self.locator.places / np.maximum(total, 1e-12)[..., None]
-            turns, factors, shifts = _laid(self.points, drawn, total / (total + _FLOOR), factor)
-        likeness = self._likeness(turns, factors, shifts)
-        return [
-            Lying(turn, float(factor), shift, float(alike))
-            for turn, factor, shift, alike in zip(turns, factors, shifts, likeness, strict=True)
-        ]
+            ways = _laid(self.points, drawn, total / (total + _FLOOR), factor)
+        return ways.each(_mean_logarithm(self._near(ways, _BLUR[-1])))
 
-    def _likeness(
-        self,
-        turns: Float[np.ndarray, "g 3 3"],
-        factors: Float[np.ndarray, " g"],
-        shifts: Float[np.ndarray, "g 3"],
-    ) -> Float[np.ndarray, " g"]:
-        near = self._near(turns, factors, shifts, _BLUR[-1])
-        likeness: Float[np.ndarray, " g"] = np.log(near.sum(axis=2) + _FLOOR).mean(axis=1)
-        return likeness
-
-    def _near(
-        self,
-        turns: Float[np.ndarray, "g 3 3"],
-        factors: Float[np.ndarray, " g"],
-        shifts: Float[np.ndarray, "g 3"],
-        blur: float,
-    ) -> Float[np.ndarray, "g n k"]:
+    def _near(self, ways: _Ways, blur: float) -> Float[np.ndarray, "g n k"]:
         """Chance of each anchor, times how near a point lies to it and how alike the normals."""
-        lying = self._lying(turns, factors, shifts)
+        lying = ways.placed(self.points)
         away = (lying**2).sum(axis=2)[..., None] - 2 * lying @ self.locator.places.T
         away += (self.locator.places**2).sum(axis=1)
-        agree = self.outward @ turns.transpose(0, 2, 1) @ self.locator.normals.T
+        agree = self.outward @ ways.turns.transpose(0, 2, 1) @ self.locator.normals.T
         near: Float[np.ndarray, "g n k"] = agree - 1 - away / (2 * blur**2)
         return np.exp(near, out=near) * self.chances
-
-    def _lying(
-        self,
-        turns: Float[np.ndarray, "g 3 3"],
-        factors: Float[np.ndarray, " g"],
-        shifts: Float[np.ndarray, "g 3"],
-    ) -> Float[np.ndarray, "g n 3"]:
-        turned = self.points @ turns.transpose(0, 2, 1)
-        return factors[:, None, None] * turned + shifts[:, None]
 
 
 def _laid(
@@ -242,24 +230,28 @@ def _laid(
     places: Float[np.ndarray, "g n 3"],
     weights: Float[np.ndarray, "g n"],
     factor: float | None,
-) -> tuple[Float[np.ndarray, "g 3 3"], Float[np.ndarray, " g"], Float[np.ndarray, "g 3"]]:
-    """The turn, the factor and the shift that lay points best on their places (Umeyama 1991)."""
+) -> _Ways:
+    """The ways in which points lie best on their places (Umeyama 1991)."""
     shares = (weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-12))[..., None]
     here, there = ((shares * one).sum(axis=-2, keepdims=True) for one in (points, places))
     points, places = points - here, places - there
-    left, stretch, right = np.linalg.svd(np.swapaxes(shares * places, -1, -2) @ points)
-    sign = np.sign(np.linalg.det(left @ right))
-    left[..., -1] *= sign[..., None]
-    stretch[..., -1] *= sign
-    turn = left @ right
+    moments = np.swapaxes(shares * places, -1, -2) @ points
+    turns = rotation_near(moments)
     spread = np.maximum((shares * points**2).sum(axis=(-1, -2)), 1e-12)
-    factors = stretch.sum(axis=-1) / spread if factor is None else np.full(spread.shape, factor)
-    moved = factors[..., None] * (turn @ np.swapaxes(here, -1, -2))[..., 0]
-    return turn, factors, there[..., 0, :] - moved
+    stretch = (turns * moments).sum(axis=(-1, -2))
+    factors = stretch / spread if factor is None else np.full(spread.shape, factor)
+    moved = factors[..., None] * (turns @ np.swapaxes(here, -1, -2))[..., 0]
+    return _Ways(turns, factors, there[..., 0, :] - moved)
 
 
-def _different(found: list[Lying], apart: tuple[float, float]) -> list[Lying]:
-    """The likeliest first, without those that lie nearly as a likelier one.
+def _mean_logarithm(near: Float[np.ndarray, "g n k"]) -> Float[np.ndarray, " g"]:
+    """The likeness of guesses, from how near the anchors of each point are."""
+    likeness: Float[np.ndarray, " g"] = np.log(near.sum(axis=2) + _FLOOR).mean(axis=1)
+    return likeness
+
+
+def _different(found: list[Lying], apart: tuple[float, float], most: int) -> list[Lying]:
+    """The likeliest first, without those that lie nearly as a likelier one; so many at most.
 
     Parameters
     ----------
@@ -274,6 +266,8 @@ def _different(found: list[Lying], apart: tuple[float, float]) -> list[Lying]:
             for other in kept
         ):
             kept.append(one)
+        if len(kept) == most:
+            break
     return kept
 
 

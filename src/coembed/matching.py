@@ -783,10 +783,7 @@ def _found(
         x, y = source.everywhere(), target.everywhere()
         there, back = there_and_back(x, y, similarity=similarity)
         off = np.linalg.norm(points - points[back], axis=1)
-        gap = odds = None
-        if shared is not None:
-            gap, odds = apart(x, y[there], similarity), shared(points)
-        score, chance = trust.chances(points, target.points[there], off, gap, odds, similarity)
+        score, chance = _chances(source, target, np.arange(len(points)), there, off, shared)
         return there, score, chance - _CROWDED * _piled_up(there, off), 1.0
     cell, middle = _cells(source, _LARGE_CELLS)
     cell_there, middle_there = _cells(target, _LARGE_CELLS)
@@ -796,12 +793,24 @@ def _found(
     few = points[middle]
     off = np.linalg.norm(few - few[back[cell_there[there[middle]]]], axis=1)
     ends = there[middle]
-    gap = odds = None
-    if shared is not None:
-        gap, odds = apart(source.at(middle), target.at(ends), similarity), shared(few)
-    score, chance = trust.chances(few, target.points[ends], off, gap, odds, similarity)
+    score, chance = _chances(source, target, middle, ends, off, shared)
     chance = chance - _CROWDED * _piled_up(cell_there[ends], off)
     return there, score[cell], chance[cell], _recall(source, target, there)
+
+
+def _chances(
+    source: Embedding,
+    target: Embedding,
+    rows: Int[np.ndarray, " m"],
+    ends: Int[np.ndarray, " m"],
+    off: Float[np.ndarray, " m"],
+    shared: Shared | None,
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """The chance of matches of source rows to be right, and of these to have a counterpart."""
+    points, similarity, gap, odds = source.points[rows], source.similarity, None, None
+    if shared is not None:
+        gap, odds = apart(source.at(rows), target.at(ends), similarity), shared(points)
+    return trust.chances(points, target.points[ends], off, gap, odds, similarity)
 
 
 def _piled_up(there: Int[np.ndarray, " n"], off: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
