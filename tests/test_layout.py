@@ -14,6 +14,7 @@ ORDER = [
     "annotations",
     "errors",
     "memory",
+    "processes",
     "compiled",
     "sampling",
     "search",

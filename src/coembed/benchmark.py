@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache as once
 from multiprocessing import get_context
@@ -33,6 +32,7 @@ from coembed import (
     layouts,
     matching,
     parts,
+    processes,
 )  # fmt: skip
 from coembed.annotations import Bool, Float, Int
 from coembed.cuts import KINDS
@@ -695,7 +695,9 @@ def _run(
     else:
         # forked processes have what is shared without copying it; others are sent it once
         context = get_context("fork" if sys.platform == "linux" else "spawn")
-        with ProcessPoolExecutor(min(jobs, len(tasks)), context, _start, (_shared,)) as pool:
+        with processes.pool(
+            min(jobs, len(tasks)), context=context, start=_start, arguments=(_shared,)
+        ) as pool:
             for done, future in enumerate([pool.submit(work, *task) for task in tasks]):
                 report(done)
                 yield future.result()

@@ -1193,9 +1193,9 @@ def _each(jobs: int, function: Callable[[Any], Any], work: list[Any]) -> Iterato
     if jobs == 1 or len(work) == 1:
         yield from map(function, work)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from coembed import processes
 
-    with ProcessPoolExecutor(jobs) as pool:
+    with processes.pool(jobs) as pool:
         yield from pool.map(function, work)
 
 

@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from scipy.spatial import cKDTree
 
-from coembed import bodies, cuts, files, formats, geometry
+from coembed import bodies, cuts, files, formats, geometry, processes
 from coembed.annotations import Float
 from coembed.errors import InputError
 from coembed.model import PEOPLE
@@ -207,7 +206,7 @@ def fill(examples: Sequence[Example], jobs: int) -> Iterator[int]:
             examples[index]
             yield index
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with processes.pool(jobs) as pool:
         yield from pool.map(_touch, [examples] * len(examples), range(len(examples)), chunksize=8)
 
 
