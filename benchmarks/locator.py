@@ -1,19 +1,19 @@
 """Train the locator that ships anew: ``python benchmarks/locator.py --out runs/locator``.
 
-Parts of 6,000 generated people, six of each, are made once (20 minutes of one core) and kept in the
-folder; then the network of `coembed.locator` learns, in 15,000 steps of 16 parts (an hour of two
-cores), which of 256 anchors on the mean body each of 128 points is at. What is in the folder is
-gone on with; ``locator.npz`` there is what ``src/coembed/data`` holds. One part in 24 is never
-trained on: their cross-entropy, the median error and the share within 0.15 are printed.
+Parts of 3,600 generated people, eight of each, are made once (40 minutes of one core) and kept in
+the folder; then the network of `coembed.locator` learns, in steps of 16 parts (0.4 s of two cores),
+which of 256 anchors on the mean body each of 112 points is at. What is in the folder is gone on
+with; ``locator.npz`` there is what ``src/coembed/data`` holds. One part in 24 is never trained on:
+their cross-entropy, the median error and the share within 0.15 are printed.
+
+What ships learned in two runs: 15,000 steps of 128 points, of parts of 5,750 other people without
+lone limbs and slabs; then ``--start FIRST.npz --steps 6000``.
 """
 
 import argparse
 import math
-import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-
-os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import numpy as np
 import torch
@@ -21,32 +21,64 @@ from scipy.spatial import cKDTree
 
 from coembed import alignment, bodies, geometry, locator, normals, poses, sampling, skinning
 
-SHARDS, PEOPLE = 24, 250
-KEPT, LOOKED_AT = 320, 128  # points of a part that are stored, and that a step looks at
+SHARDS, PEOPLE = 24, 150
+KEPT, LOOKED_AT = 320, 112  # points of a part that are stored, and that a step looks at
 ANCHORS, WIDTH, RELATIONS = 256, 96, 24
-AT_ONCE, STEPS, WARM, RATE, DECAY = 16, 15_000, 300, 1e-3, 0.01
+AT_ONCE, TOGETHER = 16, 4  # parts of a step; in a thread, so that they fit in its cache
+STEPS, WARM, RATE, DECAY = 20_000, 300, 1e-3, 0.01
 BLUR, FACING = 0.03, 0.05  # sqrt(area): of the truth; that opposite normals are apart, halved
 NOISE, FLIPPED = 0.01, 0.03  # most, of a part's size, in half of the parts; share of the normals
 TO_Y_UP = alignment.AXES["z"]
-CUTS = ("views", "planes", "pieces", "pieces", "pieces")
+CUTS = ("views", "planes", "pieces", "pieces")
+LIMBS = ((2, 4, 6), (3, 5, 7), (8, 10, 12), (9, 11, 13), (1,), (0,))  # arms, legs, head, torso
+LENGTH, SLAB = (0.4, 1.0), (0.08, 0.35)  # shares of a limb's points, and of a body's
 
 
 def write_parts(shard, path):
     """Points, outward normals and places of parts of generated people."""
-    rng = np.random.default_rng(1001 + shard)
+    rng = np.random.default_rng(2001 + shard)
     parts = []
     for person in range(PEOPLE):
         lot = rng.random()
         draw = poses.seated if lot < 0.05 else poses.crouched if lot < 0.08 else None
-        body = bodies.body(rng, touching=0.2, draw=draw)
+        body = bodies.body(rng, touching=0.35, draw=draw)
+        scans = []
         for cut in (*CUTS, ("holes", "limbs")[person % 2]):
             scan = bodies.scan(body, int(rng.integers(900, 2500)), rng, cut=cut)
-            points = scan.shape.points
+            scans.append((scan.shape.points, scan.place))
+        whole = bodies.scan(body, 16_000, rng)
+        for chosen in (limb(whole, rng), limb(whole, rng), slab(whole, rng)):
+            rows = chosen[: int(rng.integers(900, 2500))]
+            scans.append((whole.shape.points[rows], whole.place[rows]))
+        for points, places in scans:
             rows = rng.permutation(sampling.thin(points, KEPT + 20))[:KEPT]
             if len(rows) == KEPT:
                 towards = normals.outward(points)[rows]
-                parts.append(np.stack([points[rows], towards, scan.place[rows]]))
+                parts.append(np.stack([points[rows], towards, places[rows]]))
     np.save(path, np.array(parts, dtype=np.float32))
+
+
+def limb(scan, rng):
+    """Rows of an arm, a leg, the head or the torso, or of a stretch of one."""
+    model = skinning.body_model()
+    parts = LIMBS[rng.integers(len(LIMBS))]
+    rows = np.flatnonzero(np.isin(model.parts[model.faces[scan.face, 0]], parts))
+    places = scan.place[rows]
+    axis = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)[2][0]
+    return rows[stretch(places @ (axis + rng.normal(0, 0.2, 3)), rng.uniform(*LENGTH), rng)]
+
+
+def slab(scan, rng):
+    """Rows between two planes, as the body stands or on the mean body."""
+    points = scan.place if rng.random() < 0.5 else scan.shape.points
+    return np.flatnonzero(stretch(points @ rng.standard_normal(3), rng.uniform(*SLAB), rng))
+
+
+def stretch(along, share, rng):
+    """Which values are within an interval that holds this share of them."""
+    first = rng.uniform(0, 1 - share)
+    low, high = np.quantile(along, [first, first + share])
+    return (along >= low) & (along <= high)
 
 
 class Body:
@@ -118,9 +150,13 @@ def disturbed(points, towards, random):
     return points + most * noise, torch.where(wrong[..., None], -towards, towards)
 
 
-def train(parts, held, body, folder):
+def train(parts, held, body, options):
     torch.manual_seed(0)
-    parameters, path = first_parameters(), folder / "state.pt"
+    parameters, path = first_parameters(), options.out / "state.pt"
+    if options.start is not None:
+        stored = np.load(options.start)
+        for name, value in parameters.items():
+            value.data.copy_(torch.from_numpy(stored[name].astype(np.float32)))
     optimizer = torch.optim.AdamW(parameters.values(), RATE, weight_decay=DECAY)
     first = 0
     if path.is_file():
@@ -129,18 +165,24 @@ def train(parts, held, body, folder):
             parameters[name].data.copy_(value)
         optimizer.load_state_dict(state)
     anchors = torch.from_numpy(np.hstack([body.places, FACING * body.normals])).float()
-    for step in range(first, STEPS):
+    pool = ThreadPoolExecutor(options.jobs)
+
+    def gradient(points, towards, seats):
+        loss, _ = loss_of(parameters, points, towards, seats, anchors)
+        return torch.autograd.grad(loss, tuple(parameters.values()))
+
+    for step in range(first, options.steps):
         random = torch.Generator().manual_seed(step)
-        share = 0.5 + 0.5 * math.cos(math.pi * step / STEPS)
+        share = 0.5 + 0.5 * math.cos(math.pi * step / options.steps)
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1, (step + 1) / WARM) * share
         chosen = torch.randint(len(parts[0]), (AT_ONCE,), generator=random)
         rows = torch.randperm(KEPT, generator=random)[:LOOKED_AT]
         points, towards = parts[0][chosen][:, :, rows].unbind(1)
-        points, towards = disturbed(points, towards, random)
-        loss, _ = loss_of(parameters, points, towards, parts[1][chosen][:, rows], anchors)
-        optimizer.zero_grad()
-        loss.backward()
+        sides = (*disturbed(points, towards, random), parts[1][chosen][:, rows])
+        found = pool.map(gradient, *(side.split(TOGETHER) for side in sides))
+        for value, several in zip(parameters.values(), zip(*found, strict=True), strict=True):
+            value.grad = torch.stack(several).mean(0)
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)
         optimizer.step()
         if (step + 1) % 500 == 0:
@@ -165,10 +207,12 @@ def judged(parameters, held, anchors):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="locator.npz of other weights to go on from")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(options.jobs)
+    torch.set_num_threads(1)
     paths = [options.out / f"parts-{shard}.npy" for shard in range(SHARDS)]
     missing = [shard for shard, path in enumerate(paths) if not path.is_file()]
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -176,7 +220,7 @@ def main():
     body = Body()
     parts, held = load_parts(paths[:-1], body), load_parts(paths[-1:], body)
     print(len(parts[0]), "parts,", len(held[0]), "held out", flush=True)
-    parameters = train(parts, held, body, options.out)
+    parameters = train(parts, held, body, options)
     stored = {name: value.detach().numpy().astype(np.float16) for name, value in parameters.items()}
     places, towards = (one.astype(np.float32) for one in (body.places, body.normals))
     np.savez(options.out / "locator.npz", places=places, normals=towards, **stored)
