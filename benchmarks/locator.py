@@ -12,14 +12,24 @@ lone limbs and slabs; then ``--start FIRST.npz --steps 6000``.
 
 import argparse
 import math
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from coembed import alignment, bodies, geometry, locator, normals, poses, sampling, skinning
+from coembed import (
+    alignment,
+    bodies,
+    geometry,
+    locator,
+    normals,
+    poses,
+    processes,
+    sampling,
+    skinning,
+)
 
 SHARDS, PEOPLE = 24, 150
 KEPT, LOOKED_AT = 320, 112  # points of a part that are stored, and that a step looks at
@@ -215,7 +225,7 @@ def main():
     torch.set_num_threads(1)
     paths = [options.out / f"parts-{shard}.npy" for shard in range(SHARDS)]
     missing = [shard for shard, path in enumerate(paths) if not path.is_file()]
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with processes.pool(options.jobs) as pool:
         list(pool.map(write_parts, missing, [paths[shard] for shard in missing]))
     body = Body()
     parts, held = load_parts(paths[:-1], body), load_parts(paths[-1:], body)

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import shutil
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import coembed
-from coembed import bodies, datasets, formats
+from coembed import bodies, datasets, formats, processes
 from coembed.shapes import Shape
 
 COARSE, FINE = (800, 6), (2000, 12)  # points of a shape, generated bodies to compare with
@@ -118,7 +117,7 @@ def main():
         shutil.copy(options.source / "pairs.txt", options.out / "pairs.txt")
     paths = datasets.shape_paths(options.source)
     facts = {}
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with processes.pool(options.jobs) as pool:
         for path, (shape, turn, value, other) in zip(paths, pool.map(turned, paths), strict=True):
             formats.write(options.out / "off" / f"{path.stem}.ply", shape)
             facts[path.stem] = {
