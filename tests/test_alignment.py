@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from scipy.spatial.transform import Rotation
 
 import coembed
-from coembed import alignment, bodies, files, formats, ground, matching, poses
+from coembed import alignment, bodies, files, formats, matching
 from coembed.cli import commands
 from coembed.errors import InputError
 from coembed.shapes import Alignment, Shape
@@ -49,46 +49,6 @@ def test_the_shipped_compass_belongs_to_the_shipped_weights(model):
     np.testing.assert_allclose(np.linalg.norm(compass.embeddings, axis=2), 1, atol=1e-3)
 
 
-@pytest.mark.parametrize("draw", [poses.seated, poses.crouched])
-def test_who_sits_and_who_crouches_are_told_apart(model, draw):
-    # by one look; tipped forward by 60 degrees the one looks much like the other
-    compass, tilts = alignment.load(), []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        person = bodies.sample(bodies.body(rng, draw=draw), 1500, rng)
-        few = alignment.thinned(coembed.prepare(person.shape), 800, model.config.n_eig)
-        _, places = compass.compare(model.embed(few), few.mass, 12)
-        upright = compass.upright(few.points, few.mass, places)
-        tilts.append(np.rad2deg(np.arccos(upright[1, 1])))
-    assert max(tilts) < 25
-
-
-def test_head_and_feet_help_to_tell_the_front(rng):
-    # the trunk faces +z, the head left by 40 degrees and the feet by 20
-    places = np.concatenate([
-        rng.uniform([-0.07, 0.51, -0.08], [0.07, 0.67, 0.08], (60, 3)),
-        rng.uniform([0.05, -0.62, -0.05], [0.1, -0.54, 0.12], (40, 3)),
-        rng.uniform([-0.1, -0.62, -0.05], [-0.05, -0.54, 0.12], (40, 3)),
-        rng.uniform([-0.1, -0.1, -0.05], [0.1, 0.4, 0.05], (200, 3)),
-    ])  # fmt: skip
-    points = places.copy()
-    for rows, angle in ((slice(60), 40.0), (slice(60, 100), 20.0), (slice(100, 140), 20.0)):
-        points[rows] = places[rows] @ alignment._about_y(angle).T
-    x, y, z = alignment._front(points, np.ones(len(points)), places)
-    assert y == 0
-    assert np.rad2deg(np.arctan2(x, z)) == pytest.approx(20, abs=0.5)
-    trunk = slice(140, None)  # nothing else is seen
-    front = alignment._front(points[trunk], np.ones(200), places[trunk])
-    np.testing.assert_array_equal(front, [0, 0, 1])
-
-
-def test_sixty_turns_come_within_45_degrees_of_any():
-    turns = Rotation.from_matrix(np.array(alignment.all_around()))
-    assert len(turns) == 60
-    for one in Rotation.random(200, random_state=0):
-        assert np.rad2deg((turns * one).magnitude().min()) < 45
-
-
 def test_people_who_stand_upright_stay_as_they_are(model, operators):
     for one in operators:
         found = alignment.align(one, "auto", model)
@@ -97,26 +57,6 @@ def test_people_who_stand_upright_stay_as_they_are(model, operators):
         assert not found.curve
         assert not found.notes
         assert found.margin > 0.002
-
-
-@pytest.mark.parametrize("lean", [(0, 0), (20, 0), (-12, 9), (0, -25)])
-def test_somebody_on_one_leg_is_set_on_the_ground(lean, rng):
-    # a trunk, a leg that bears and its foot, a leg that is lifted sideways
-    foot = rng.uniform([-0.04, 0, -0.03], [0.04, 0.03, 0.16], (200, 3))
-    leg = rng.uniform([-0.05, 0.03, -0.05], [0.05, 0.6, 0.05], (400, 3))
-    trunk = rng.uniform([-0.12, 0.6, -0.06], [0.12, 1.3, 0.1], (900, 3))
-    lifted = leg @ Rotation.from_euler("z", 60, degrees=True).as_matrix().T + [0.5, 0.35, 0]
-    points = np.concatenate([foot, leg, trunk, lifted])
-    turn = ground.tilt(np.array([lean], float))[0]
-    found = ground.stand(points @ turn.T, np.ones(len(points)))
-    assert degrees(found @ turn) < 8  # the trunk is not quite above the foot
-
-
-def test_tilts_are_the_smallest_rotations_about_horizontal_axes():
-    leans = np.array([[0, 0], [30, 0], [0, -12], [-9, 12]], float)
-    for turn, lean in zip(ground.tilt(leans), leans, strict=True):
-        expected = Rotation.from_rotvec([lean[0], 0, lean[1]], degrees=True).as_matrix()
-        np.testing.assert_allclose(turn, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -36,7 +36,7 @@ def test_poses_are_a_function_of_the_seed():
     assert (one.left_arm != other.left_arm).any()
 
 
-@pytest.mark.parametrize("draw", [poses.sample, poses.seated, poses.crouched])
+@pytest.mark.parametrize("draw", [poses.sample, poses.seated, poses.crouched, poses.stooped])
 def test_sampled_poses_stay_within_the_limits(draw):
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -58,6 +58,19 @@ def test_seat_and_feet_of_the_seated_rest_on_the_ground():
         assert np.ptp(up) < 1.4
         for part in ((height > 0.42) & (height < 0.55), height < 0.05):
             assert up[part].min() - up.min() < 0.16
+
+
+def test_who_stoops_stands_on_the_feet_with_the_head_in_front():
+    place = skinning.body_model().mean[:, 2]
+    height = (place - place.min()) / np.ptp(place)
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        vertices = bodies.body(rng, draw=poses.stooped).vertices
+        up, front = vertices[:, 1], vertices[:, 2]
+        feet = height < 0.05
+        assert up[feet].min() - up.min() < 0.16
+        assert front[height > 0.9].mean() > front[(height > 0.45) & (height < 0.55)].mean() + 0.05
+        assert abs(front.mean() - front[feet].mean()) < 0.2
 
 
 def test_archetypes_lie_within_the_limits():

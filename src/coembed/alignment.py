@@ -3,8 +3,8 @@
 People who stand upright and face +z have embeddings that are alike, whoever they are; turned ones
 have others. So a shape is compared with a few generated people, the `Compass`, in many turns. Every
 comparison also tells which part of a body each point would be, and from where the parts lie the
-upright frame is read off, so a few good guesses lead to the turn. Takes `Operators`, gives an
-`Alignment`.
+upright frame is read off (`coembed.posture`), so a few good guesses lead to the turn. Takes
+`Operators`, gives an `Alignment`.
 """
 
 import io
@@ -17,10 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from coembed import files, ground, model, sampling
+from coembed import files, model, posture, sampling
 from coembed.annotations import Float, Int
 from coembed.errors import InputError
 from coembed.model import PEOPLE, CoupledEmbedding
+from coembed.rotations import about_y, all_around, laid_best, rotation_near
 from coembed.search import directed, nearest
 from coembed.shapes import Alignment, Embedding, Operators, degrees_of
 
@@ -32,14 +33,11 @@ __all__ = [
     "Way",
     "align",
     "align_to",
-    "all_around",
     "glimpse",
     "known_to",
-    "laid_best",
     "learn",
     "load",
     "otherwise",
-    "rotation_near",
     "rotation_of",
     "save",
     "thinned",
@@ -74,16 +72,11 @@ _PART_GAIN = 0.04  # for which a part is turned: what is missing can make a wron
 _GAIN = 0.01  # of likeness, for which a small turn is worth while
 BACK = np.diag([-1.0, 1, -1])
 """Half a turn about the y axis."""
-_LANDMARKS, _SPREAD, _RIDGE = 100, 0.045, 1.0
-_AXES = 20  # directions in which landmarks differ most, whose products tell the frame, too
-_HEAD, _FEET = 0.5, -0.535  # heights on the mean body above and below which these are
-_SEEN = 6  # points from which is read where a part faces
-_HALVES, _SINGLES = ("embeddings", "places"), ("landmarks", "usual", "axes", "frame")
 
 
 @dataclass(frozen=True, eq=False)
 class Compass:
-    """A few people who stand upright, as the network sees them, and where their parts usually lie.
+    """A few people who stand upright, as the network sees them.
 
     Parameters
     ----------
@@ -93,24 +86,11 @@ class Compass:
         Unit rows for m points of each of b people.
     places
         The same points on the mean body, y up, its area being 1.
-    landmarks
-        Places of l landmarks.
-    usual
-        Where these lie on the average of many people, each laid on the mean body.
-    axes
-        The k principal axes of the landmarks' offsets from there.
-    frame
-        From these offsets, the products of any two of their coordinates on the axes, and 1, to the
-        nine entries of the rotation that sets the person upright again: a ridge regression.
     """
 
     weights: str
     embeddings: Float[np.ndarray, "b m d"]
     places: Float[np.ndarray, "b m 3"]
-    landmarks: Float[np.ndarray, "l 3"]
-    usual: Float[np.ndarray, "l 3"]
-    axes: Float[np.ndarray, "k c"]
-    frame: Float[np.ndarray, "e 9"]
 
     way = "auto"
     least, enough = _PERSON, _UPRIGHT
@@ -151,14 +131,7 @@ class Compass:
         places: Float[np.ndarray, "n 3"],
     ) -> Float[np.ndarray, "3 3"]:
         """The rotation that sets a person upright, from the places of its points."""
-        found = _shares(places, mass, self.landmarks) @ points
-        laid, first = _laid_on(found, self.landmarks)
-        row = _terms((laid - self.usual).reshape(1, -1), self.axes)[0]
-        rotation = rotation_near((row @ self.frame).reshape(3, 3)) @ first
-        # the ground knows better which way is up, head and feet help to tell the front
-        rotation = ground.stand(points @ rotation.T, mass) @ rotation
-        x, _, z = _front(points @ rotation.T, mass, places)
-        return _about_y(-float(np.rad2deg(np.arctan2(x, z)))) @ rotation
+        return posture.load().upright(points, mass, places)
 
 
 class _PartCompass(Compass):
@@ -363,11 +336,11 @@ class _Search:
     def yaw(self) -> Alignment:
         """The best of the turns about the y axis."""
         degrees = np.arange(0.0, 360.0, 15.0)
-        values = [self._look(_COARSE, _about_y(float(angle)))[0] for angle in degrees]
+        values = [self._look(_COARSE, about_y(float(angle)))[0] for angle in degrees]
         best = degrees[np.argsort(values, kind="stable")[::-1][:3]]
         close = sorted({angle % 360 for one in best for angle in (one - 7.5, one, one + 7.5)})
         backs = [(angle + 180) % 360 for angle in close]
-        return self._chosen("yaw", [_about_y(angle) for angle in (*close, *backs)])
+        return self._chosen("yaw", [about_y(angle) for angle in (*close, *backs)])
 
     def _chosen(self, way: str, turns: Sequence[Float[np.ndarray, "3 3"]]) -> Alignment:
         values = [self._look(_FINE, turn)[0] for turn in turns]
@@ -388,7 +361,7 @@ class _Search:
             runner_up=0.0 if runner_up is None else values[runner_up],
             other=None if runner_up is None else turns[runner_up],
             curve=tuple(
-                self._look(_COARSE, _about_y(angle) @ rotation)[0]
+                self._look(_COARSE, about_y(angle) @ rotation)[0]
                 for angle in np.linspace(0, 330, 12).tolist()
             ),
             known=known,
@@ -436,96 +409,6 @@ def _at(operators: Operators, rows: Int[np.ndarray, " m"], n_eig: int) -> Operat
     )
 
 
-# ---------------------------------------------------------------------------------- rotations
-
-
-@cache
-def all_around() -> tuple[Float[np.ndarray, "3 3"], ...]:
-    """The 60 rotations of an icosahedron: none is further than 45 degrees from one of them."""
-    golden = (1 + np.sqrt(5)) / 2
-    fifth = np.array([[golden, -1, golden - 1], [1, golden - 1, -golden], [golden - 1, golden, 1]])
-    makers = (np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]]), np.diag([-1.0, -1, 1]), fifth / 2)
-    found = [np.eye(3)]
-    for one in found:  # grows while it is gone through
-        for maker in makers:
-            new = rotation_near(maker @ one)
-            if all(np.abs(new - old).max() > 1e-6 for old in found):
-                found.append(new)
-    return tuple(found)
-
-
-def _about_y(degrees: float) -> Float[np.ndarray, "3 3"]:
-    cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
-    return np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
-
-
-def rotation_near(matrix: Float[np.ndarray, "*g 3 3"]) -> Float[np.ndarray, "*g 3 3"]:
-    """The rotation R with the largest tr(RᵀM), of one matrix or of each of several."""
-    left, _, right = np.linalg.svd(matrix)
-    left[..., -1] *= np.sign(np.linalg.det(left @ right))[..., None]
-    rotation: Float[np.ndarray, "*g 3 3"] = left @ right
-    return rotation
-
-
-def laid_best(
-    points: Float[np.ndarray, "n 3"],
-    mass: Float[np.ndarray, " n"],
-    places: Float[np.ndarray, "n 3"],
-) -> Float[np.ndarray, "3 3"]:
-    """The rotation that lays points, each of so much mass, best on their places."""
-    weights = mass[:, None] / mass.sum()
-    points = points - (weights * points).sum(axis=0)
-    return rotation_near((weights * places).T @ points)
-
-
-def _front(
-    points: Float[np.ndarray, "n 3"],
-    mass: Float[np.ndarray, " n"],
-    places: Float[np.ndarray, "n 3"],
-) -> Float[np.ndarray, " 3"]:
-    """Where a person faces who stands upright, the trunk facing nearly +z: also head and feet.
-
-    The sum of horizontal directions: +z, and where the head faces and each foot, if they are
-    seen; these count the less, the more their axis from right to left is steep.
-    """
-    _, height, _ = places.T
-    feet = height < _FEET
-    front = np.array([0.0, 0, 1])
-    for part in (height > _HEAD, feet & (places[:, 0] > 0), feet & (places[:, 0] < 0)):
-        if np.count_nonzero(part) >= _SEEN:
-            left = laid_best(points[part], mass[part], places[part])[0]
-            front += np.cross(left, [0, 1, 0])
-    return front
-
-
-def _shares(
-    places: Float[np.ndarray, "n 3"], mass: Float[np.ndarray, " n"], at: Float[np.ndarray, "l 3"]
-) -> Float[np.ndarray, "l n"]:
-    """How much each point counts in the mean that stands for each landmark."""
-    squared = ((places[None] - at[:, None]) ** 2).sum(axis=2)
-    shares = (np.exp(-squared / (2 * _SPREAD**2)) + 1e-12) * mass
-    found: Float[np.ndarray, "l n"] = shares / shares.sum(axis=1, keepdims=True)
-    return found
-
-
-def _terms(
-    offsets: Float[np.ndarray, "p c"], axes: Float[np.ndarray, "k c"]
-) -> Float[np.ndarray, "p e"]:
-    """Offsets, the products of any two of their coordinates on some axes, and 1."""
-    along = offsets @ axes.T
-    one, other = np.triu_indices(len(axes))
-    return np.hstack([offsets, along[:, one] * along[:, other], np.ones((len(offsets), 1))])
-
-
-def _laid_on(
-    points: Float[np.ndarray, "l 3"], others: Float[np.ndarray, "l 3"]
-) -> tuple[Float[np.ndarray, "l 3"], Float[np.ndarray, "3 3"]]:
-    """Points about their mean, turned until they lie best on the others about theirs; the turn."""
-    points, others = points - points.mean(axis=0), others - others.mean(axis=0)
-    rotation = rotation_near(others.T @ points)
-    return points @ rotation.T, rotation
-
-
 # ---------------------------------------------------------------------------- making a compass
 
 
@@ -542,7 +425,7 @@ def learn(
     from coembed import bodies, geometry, skinning  # they take long to load; matching needs none
 
     rng, template = np.random.default_rng(seed), skinning.body_model()
-    size = _size_of(template.mean, template.faces)
+    size = np.sqrt(geometry.face_areas(template.mean[template.faces]).sum())
     embeddings, places = [], []
     for _ in range(people):
         sample = bodies.sample(bodies.body(rng), 10 * points, rng)
@@ -553,54 +436,14 @@ def learn(
         values = np.asarray(network.embed(operators))[rows]
         embeddings.append(directed(values, "cosine"))
         places.append(place[rows] @ _QUARTER.T / size)
-    return Compass(network.digest, np.array(embeddings), np.array(places), *_learn_upright())
-
-
-@cache
-def _learn_upright(
-    posed: int = 2500, seated: int = 500, crouched: int = 200, seed: int = 77
-) -> tuple[Float[np.ndarray, "..."], ...]:
-    """Landmarks, where they usually lie, axes and frame of a compass, from generated people.
-
-    Those who sit on the ground and those who crouch look much alike: the more there are of each,
-    the better the other is told from them.
-    """
-    from coembed import bodies, geometry, poses, skinning
-
-    rng, template = np.random.default_rng(seed), skinning.body_model()
-    size = _size_of(template.mean, template.faces)
-    places = template.mean @ _QUARTER.T / size
-    landmarks = bodies.on_mean(*bodies.landmarks(_LANDMARKS)) @ _QUARTER.T / size
-    shares = _shares(places, geometry.vertex_areas(places, template.faces), landmarks)
-    laid, back = [], []
-    kinds = ((poses.sample, posed), (poses.seated, seated), (poses.crouched, crouched))
-    for draw in (draw for draw, count in kinds for _ in range(count)):
-        vertices = bodies.body(rng, draw=draw).vertices
-        lying, rotation = _laid_on(shares @ vertices, landmarks)
-        laid.append((lying / _size_of(vertices, template.faces)).ravel())
-        back.append(rotation.T.ravel())
-    usual = np.mean(laid, axis=0)
-    offsets = np.array(laid) - usual
-    axes = np.linalg.svd(offsets, full_matrices=False)[2][:_AXES]
-    rows = _terms(offsets, axes)
-    normal = rows.T @ rows + _RIDGE * np.eye(rows.shape[1])
-    frame = np.linalg.solve(normal, rows.T @ np.array(back))
-    return landmarks, usual.reshape(-1, 3), axes, frame
-
-
-def _size_of(vertices: Float[np.ndarray, "v 3"], faces: Int[np.ndarray, "f 3"]) -> float:
-    """The square root of the area."""
-    from coembed import geometry
-
-    return float(np.sqrt(geometry.face_areas(vertices[faces]).sum()))
+    return Compass(network.digest, np.array(embeddings), np.array(places))
 
 
 def save(compass: Compass, path: Path | str, *, force: bool = False) -> None:
     """Write a compass as ``.npz``, in half precision."""
-    arrays = {name: getattr(compass, name).astype(np.float16) for name in _HALVES}
-    arrays |= {name: getattr(compass, name).astype(np.float32) for name in _SINGLES}
+    embeddings, places = (one.astype(np.float16) for one in (compass.embeddings, compass.places))
     stream = io.BytesIO()
-    np.savez(stream, weights=compass.weights, **arrays)
+    np.savez(stream, weights=compass.weights, embeddings=embeddings, places=places)
     files.write_bytes(Path(path), stream.getvalue(), force=force)
 
 
@@ -611,9 +454,9 @@ def load(name: str = "human") -> Compass:
         as_file(package_files("coembed") / "data" / f"{name}-compass.npz") as path,
         np.load(path) as stored,
     ):
-        arrays = {name: stored[name].astype(np.float32) for name in (*_HALVES, *_SINGLES)}
+        embeddings, places = (stored[name].astype(np.float32) for name in ("embeddings", "places"))
         kind = _PartCompass if name == "human-parts" else Compass
-        return kind(str(stored["weights"]), **arrays)
+        return kind(str(stored["weights"]), embeddings, places)
 
 
 def known_to(network: CoupledEmbedding, *, partial: bool) -> tuple[Compass, CoupledEmbedding]:

@@ -58,10 +58,10 @@ REFINEMENTS = ("none", "register", "spectral", "zoomout")
 
 _COUPLED_MODES = 50  # the paper's k
 _MAKERS = (
-    "sampling", "search", "spectrum", "shapes", "files", "geometry", "descriptors", "layers",
-    "model", "raster", "cuts", "losses", "adaptation", "evaluation", "ground", "alignment",
-    "normals", "locator", "completion", "functional", "registration", "overlap", "trust",
-    "matching", "baselines", "disturbances", "layouts", "parts", "benchmark",
+    "sampling", "search", "rotations", "spectrum", "shapes", "files", "geometry", "descriptors",
+    "layers", "model", "raster", "cuts", "losses", "adaptation", "evaluation", "posture",
+    "alignment", "normals", "locator", "completion", "functional", "registration", "overlap",
+    "trust", "matching", "baselines", "disturbances", "layouts", "parts", "benchmark",
 )  # fmt: skip
 
 

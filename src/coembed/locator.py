@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from coembed import normals, sampling
-from coembed.alignment import rotation_near
 from coembed.annotations import Float, Int
 from coembed.layers import linear
+from coembed.rotations import rotation_near
 from coembed.shapes import Array, degrees_of, namespace
 
 __all__ = ["HEADS", "LAYERS", "Locator", "Lying", "Seen", "load", "scores"]

@@ -23,6 +23,7 @@ __all__ = [
     "rotations",
     "sample",
     "seated",
+    "stooped",
 ]
 
 _REST_ARM = (12, 15, 0, 12, 0, 0, 0)
@@ -230,6 +231,42 @@ def crouched(rng: np.random.Generator) -> Pose:
     lower = ARCHETYPES["crouch" if rng.random() < 0.5 else "squat"]
     upper = _archetype(rng) if rng.random() < 0.5 else lower
     return _strayed(replace(_mixed(upper, lower, rng), spine=lower.spine), rng)
+
+
+def stooped(rng: np.random.Generator) -> Pose:
+    """A random pose of somebody who stands bent forward, knees straight or a little bent.
+
+    The pelvis tips forward by 15 to 90 degrees and the spine bends further; the hips go back so that
+    the feet bear the weight. Arms hang down in half of the poses and are those of `sample` in
+    the others.
+    """
+    pitch, bend = rng.uniform(15, 90), rng.uniform(-10, 55)
+    knee = rng.uniform(0, 12) if rng.random() < 0.5 else rng.uniform(10, 70)
+    apart, back = rng.uniform(-2, 30), 18 * np.sin(np.deg2rad(pitch))
+
+    def leg(step: float) -> Float[np.ndarray, " 5"]:
+        bent = max(knee + rng.normal(0, 5), 0)
+        forward = pitch + back + bent / 2 + step
+        outward, twist, ankle = apart + rng.normal(0, 3), rng.uniform(-5, 20), rng.normal(0, 6)
+        return np.clip([forward, outward, twist, bent, ankle], *limits("left_leg"))
+
+    def hanging() -> Float[np.ndarray, " 7"]:
+        lift = pitch + bend + rng.normal(0, 20)
+        side, elbow = rng.uniform(60, 100), abs(rng.normal(0, 25))
+        angles = [lift, side, rng.normal(0, 15), elbow, rng.normal(0, 30), 0, 0]
+        return np.clip(angles, *limits("left_arm"))
+
+    pose, step = sample(rng), rng.normal(0, 8)
+    if rng.random() < 0.5:
+        pose = replace(pose, left_arm=hanging(), right_arm=hanging())
+    return replace(
+        pose,
+        spine=np.array([bend, rng.normal(0, 6), rng.normal(0, 9)]),
+        neck=np.clip([rng.uniform(-40, 25), *rng.normal(0, (8, 16))], *limits("neck")),
+        left_leg=leg(step),
+        right_leg=leg(-step),
+        root=np.array([pitch, rng.normal(0, 4), 0]),
+    )
 
 
 def _strayed(pose: Pose, rng: np.random.Generator) -> Pose:
