@@ -64,6 +64,16 @@ def test_up_does_not_depend_on_how_the_shape_lies(standing, rng):
         assert np.rad2deg(np.arccos(np.clip(found @ (turn @ up), -1, 1))) < 3
 
 
+def test_what_is_no_person_gets_some_direction(rng):
+    known = posture.load()
+    rod = rng.standard_normal((300, 3)) * [30, 0.01, 0.01]
+    mass = np.ones(300)
+    mass[rod[:, 0].argmin()] = 0
+    places = 0.1 * rng.standard_normal((300, 3))
+    found = known.upright(rod, mass, places)
+    np.testing.assert_allclose(found @ found.T, np.eye(3), atol=1e-6)
+
+
 def test_head_and_feet_help_to_tell_the_front(rng):
     # the trunk faces +z, the head left by 40 degrees and the feet by 20
     places = np.concatenate([

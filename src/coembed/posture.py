@@ -134,7 +134,7 @@ def bearing(
     heights = points @ ups.T
     lowest = heights.min(axis=0)
     bears = np.exp(-(((heights - lowest) / _DEEP) ** 2)) * share[:, None]
-    carried = bears.sum(axis=0)
+    carried = np.maximum(bears.sum(axis=0), 1e-12)  # the lowest point may stand for no area
     ways = (bears.T @ points) / carried[:, None]
     ways -= ups * (ways * ups).sum(axis=1, keepdims=True)
     return Bearing(lowest, carried, np.sqrt((ways**2).sum(axis=1)))
@@ -163,7 +163,8 @@ def scores(
 
 
 def _silu(x: Float[Array, "*b c"]) -> Float[Array, "*b c"]:
-    return x / (1 + namespace(x).exp(-x))
+    xp = namespace(x)
+    return x / (1 + xp.exp(xp.clip(-x, max=80)))  # of what is no person, x may be anything
 
 
 @cache
