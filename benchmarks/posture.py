@@ -16,19 +16,21 @@ import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
-from coembed import bodies, geometry, poses, posture, processes, rotations, skinning
+from coembed import alignment, bodies, geometry, poses, posture, processes, rotations, skinning
 from coembed.posture import Bearing
 
 SHARDS, PEOPLE = 21, 1500  # the last shard is held out
-KINDS = {"posed": poses.sample, "seated": poses.seated, "crouched": poses.crouched}
-KINDS["stooped"] = poses.stooped
+KINDS = {
+    "posed": poses.sample, "seated": poses.seated,
+    "crouched": poses.crouched, "stooped": poses.stooped,
+}  # fmt: skip
 SHARES = (0.45, 0.2, 0.1, 0.25)
 LANDMARKS, POINTS, AXES, RIDGE = 100, 400, 20, 1.0
 DIRECTIONS, BLUR = 400, 8.0  # that are tried of each person; degrees
 WIDTH, SECOND = 96, 48
 STEPS, AT_ONCE, RATE, DECAY = 12000, 64, 4e-3, 1e-3
 NOISE, OF_FORM = 0.01, 0.02  # sqrt(area): of the landmarks, of the form
-TO_Y_UP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
+TO_Y_UP = alignment.AXES["z"]
 
 
 def size_of(vertices, faces):
@@ -74,11 +76,12 @@ def laid(people, at):
 
 
 def fitted(offsets, back):
-    """Axes and frame, from the offsets of people's landmarks and the turns back."""
+    """Axes, forms and frame, from the offsets of people's landmarks and the turns back."""
     axes = np.linalg.svd(offsets, full_matrices=False)[2][:AXES]
-    rows = posture.terms(offsets, axes)
+    forms = offsets @ axes.T
+    rows = posture.terms(offsets, forms)
     normal = rows.T @ rows + RIDGE * np.eye(rows.shape[1])
-    return axes, np.linalg.solve(normal, rows.T @ back)
+    return axes, forms, np.linalg.solve(normal, rows.T @ back)
 
 
 def borne(people, seed):
@@ -173,8 +176,7 @@ def main():
     (_, people), (kinds, held) = load_people(paths[:-1]), load_people(paths[-1:])
     (lying, back), (others, _) = laid(people, at), laid(held, at)
     usual = lying.mean(axis=0)
-    axes, frame = fitted(lying - usual, back)
-    forms = (lying - usual) @ axes.T
+    axes, forms, frame = fitted(lying - usual, back)
     scale = forms.std(axis=0).astype(np.float32)
     people = People(people, forms / scale, 1)
     held = People(held, (others - usual) @ axes.T / scale, 2)

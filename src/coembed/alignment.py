@@ -140,6 +140,7 @@ class _PartCompass(Compass):
     least, enough = _PART, _PART
     gain, stays = _PART_GAIN, True
     lean = 2 * _SAME
+    upright = staticmethod(laid_best)  # on the mean body: landmarks may be missing
 
     def compare(
         self, values: Float[np.ndarray, "n d"], mass: Float[np.ndarray, " n"], people: int
@@ -147,15 +148,6 @@ class _PartCompass(Compass):
         """As of a `Compass`, but the likeness from the shape to the people only."""
         alike, _, places = self.look_up(values, people)
         return float(mass @ alike) / float(mass.sum()), places
-
-    def upright(
-        self,
-        points: Float[np.ndarray, "n 3"],
-        mass: Float[np.ndarray, " n"],
-        places: Float[np.ndarray, "n 3"],
-    ) -> Float[np.ndarray, "3 3"]:
-        """The rotation that lays the points best on the mean body: landmarks may be missing."""
-        return laid_best(points, mass, places)
 
 
 class _Template:
@@ -165,6 +157,7 @@ class _Template:
     least, enough = -1.0, -1.0
     gain, stays = _GAIN, False
     lean = _SAME
+    upright = staticmethod(laid_best)  # on the template
 
     def __init__(
         self, embedding: Float[np.ndarray, "m d"], points: Float[np.ndarray, "m 3"]
@@ -178,15 +171,6 @@ class _Template:
         cosines = directed(values, "cosine") @ self._embedding.T
         there = float(mass @ cosines.max(axis=1)) / float(mass.sum())
         return (there + float(cosines.max(axis=0).mean())) / 2, self._points[cosines.argmax(axis=1)]
-
-    def upright(
-        self,
-        points: Float[np.ndarray, "n 3"],
-        mass: Float[np.ndarray, " n"],
-        places: Float[np.ndarray, "n 3"],
-    ) -> Float[np.ndarray, "3 3"]:
-        """The rotation that lays the points best on their places."""
-        return laid_best(points, mass, places)
 
 
 def align(

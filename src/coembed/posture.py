@@ -71,9 +71,10 @@ class Posture:
         found = shares(places, mass, self.landmarks) @ points
         laid, first = laid_on(found, self.landmarks)
         offsets = (laid - self.usual).reshape(1, -1)
-        row = terms(offsets, self.axes)[0]
+        forms = offsets @ self.axes.T
+        row = terms(offsets, forms)[0]
         rotation = rotation_near((row @ self.frame).reshape(3, 3)) @ first
-        up = self.up(points, mass, found, (offsets @ self.axes.T)[0])
+        up = self.up(points, mass, found, forms[0])
         rotation = raising(rotation @ up) @ rotation
         x, _, z = _front(points @ rotation.T, mass, places)
         return about_y(-float(np.rad2deg(np.arctan2(x, z)))) @ rotation
@@ -100,14 +101,16 @@ class Posture:
         """
         share = (mass / mass.sum()).astype(np.float32)
         middle = share @ points
-        points, landmarks = points - middle, landmarks - middle
+        points, landmarks, form = (
+            one.astype(np.float32) for one in (points - middle, landmarks - middle, form)
+        )
 
         def best(tried: Float[np.ndarray, "u 3"], borne: float) -> Float[np.ndarray, " 3"]:
             tried = tried.astype(np.float32)
-            found = bearing(points.astype(np.float32), share, tried)
-            heights = tried @ landmarks.T.astype(np.float32) - found.lowest[:, None]
+            found = bearing(points, share, tried)
+            heights = tried @ landmarks.T - found.lowest[:, None]
             ground = np.log(found.carried) - found.off**2 / (2 * _BALANCE**2)
-            values = scores(self.parameters, heights, found, form.astype(np.float32))
+            values = scores(self.parameters, heights, found, form)
             direction: Float[np.ndarray, " 3"] = tried[(values + borne * ground).argmax()]
             return direction.astype(np.float64)
 
@@ -208,12 +211,11 @@ def shares(
 
 
 def terms(
-    offsets: Float[np.ndarray, "p c"], axes: Float[np.ndarray, "k c"]
+    offsets: Float[np.ndarray, "p c"], forms: Float[np.ndarray, "p k"]
 ) -> Float[np.ndarray, "p e"]:
-    """Offsets, the products of any two of their coordinates on some axes, and 1."""
-    along = offsets @ axes.T
-    one, other = np.triu_indices(len(axes))
-    return np.hstack([offsets, along[:, one] * along[:, other], np.ones((len(offsets), 1))])
+    """Offsets, the products of any two of their coordinates on the axes, and 1."""
+    one, other = np.triu_indices(forms.shape[1])
+    return np.hstack([offsets, forms[:, one] * forms[:, other], np.ones((len(offsets), 1))])
 
 
 def laid_on(
